@@ -1,0 +1,1 @@
+"""Dataflow scheduler: KTIR to ScheduleIR to DataflowIR to SpyreCode for any described device."""

@@ -1,0 +1,1 @@
+"""Kernel Tile IR: typed SSA core, MLIR text in and out, verification, layouts."""

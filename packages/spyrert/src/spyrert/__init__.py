@@ -1,0 +1,1 @@
+"""Runtime for SpyreCode: prepare once, launch often."""

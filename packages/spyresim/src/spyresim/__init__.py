@@ -1,0 +1,1 @@
+"""Functional and timed simulator for KTIR, ScheduleIR, DataflowIR and SpyreCode."""

@@ -1,0 +1,1 @@
+"""Immutable, hash-consed operation graph with pattern rewriting and symbolic simplification."""
