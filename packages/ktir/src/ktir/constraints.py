@@ -1,0 +1,71 @@
+"""What a declared operand, result or attribute may be; `description` completes MLIR's "must be ..."."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from ktir.types import (
+    FloatType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    ShapedType,
+    Signedness,
+    TensorType,
+    Type,
+    UnrankedMemRefType,
+    UnrankedTensorType,
+    VectorType,
+)
+
+
+@attrs.frozen
+class Constraint:
+    """A predicate over types with the words for its diagnostic."""
+
+    description: str
+    accepts: Callable[[Type], bool] = attrs.field(repr=False)
+
+
+def instance_of(description: str, *classes: type[Type]) -> Constraint:
+    """Accept instances of the given type classes."""
+    return Constraint(description, lambda type: isinstance(type, classes))
+
+
+def exactly(expected: Type, description: str) -> Constraint:
+    """Accept one type."""
+    return Constraint(description, lambda type: type == expected)
+
+
+def _like(scalar: Callable[[Type], bool]) -> Callable[[Type], bool]:
+    def accepts(type: Type) -> bool:
+        if isinstance(type, VectorType | TensorType | UnrankedTensorType):
+            return scalar(type.element)
+        return scalar(type)
+
+    return accepts
+
+
+def _signless(type: Type) -> bool:
+    return isinstance(type, IntegerType) and type.signedness is Signedness.SIGNLESS
+
+
+ANY = Constraint("any type", lambda type: True)
+INDEX = instance_of("index", IndexType)
+I1_LIKE = Constraint("bool-like", _like(lambda type: type == IntegerType(1)))
+SIGNLESS_INTEGER = Constraint("signless integer", _signless)
+INTEGER_OR_INDEX = Constraint(
+    "signless integer or index", lambda type: _signless(type) or isinstance(type, IndexType)
+)
+INTEGER_LIKE = Constraint(
+    "signless-integer-like", _like(lambda type: _signless(type) or isinstance(type, IndexType))
+)
+FLOAT = instance_of("floating-point", FloatType)
+FLOAT_LIKE = Constraint("floating-point-like", _like(lambda type: isinstance(type, FloatType)))
+RANKED_TENSOR = instance_of("ranked tensor of any type values", TensorType)
+TENSOR = instance_of("tensor of any type values", TensorType, UnrankedTensorType)
+MEMREF = instance_of("memref of any type values", MemRefType)
+ANY_MEMREF = instance_of("ranked or unranked memref of any type values", MemRefType, UnrankedMemRefType)
+SHAPED = instance_of("shaped of any type values", ShapedType)

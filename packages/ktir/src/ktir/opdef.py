@@ -1,0 +1,480 @@
+"""How an operation class is declared.
+
+    @operation("arith.addf", assembly="$lhs `,` $rhs (`fastmath` `` $fastmath^)? attr-dict `:` type($result)",
+               traits=(PURE, COMMUTATIVE, SAME_TYPE))
+    class AddF(Operation):
+        lhs = operand(FLOAT_LIKE)
+        rhs = operand(FLOAT_LIKE)
+        result = result(FLOAT_LIKE)
+        fastmath = optional_attribute(FastMathAttr)
+
+The declared names are typed descriptors: ``op.lhs`` is a `Value`, ``op.fastmath`` a ``FastMathAttr | None``,
+and ``case AddF(lhs=x)`` works.  The declaration gives the generic form, the basic verification and, with
+`assembly` (a subset of ODS' declarative format, see `ktir.assembly`), the custom parser and printer.
+Several variadic groups use ``operandSegmentSizes`` / ``resultSegmentSizes`` as in MLIR.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, dataclass_transform, overload
+
+import attrs
+
+from ktir.attribute import Attribute
+from ktir.attributes import DenseArrayAttr
+from ktir.constraints import ANY, Constraint
+from ktir.ir import Operation, OpResult, Region, Value
+
+if TYPE_CHECKING:
+    from ktir.verifier import Verifier
+
+A = TypeVar("A", bound=Attribute)
+O = TypeVar("O", bound=Operation)
+
+
+class Arity(enum.Enum):
+    """How many values a declared operand or result stands for."""
+
+    ONE = "one"
+    OPTIONAL = "optional"
+    VARIADIC = "variadic"
+
+
+@attrs.frozen
+class OperandDef:
+    """A declared operand group."""
+
+    name: str
+    constraint: Constraint
+    arity: Arity
+
+
+@attrs.frozen
+class ResultDef:
+    """A declared result group; `hint` is the suggested printed name."""
+
+    name: str
+    constraint: Constraint
+    arity: Arity
+    hint: str | None = None
+
+
+@attrs.frozen
+class AttributeDef:
+    """A declared inherent attribute; `default` is left out when printing the custom form."""
+
+    name: str
+    kind: type[Attribute] | tuple[type[Attribute], ...]
+    required: bool
+    default: Attribute | None = None
+    description: str | None = None
+
+
+@attrs.frozen
+class RegionDef:
+    """A declared region group."""
+
+    name: str
+    variadic: bool = False
+
+
+@attrs.frozen
+class Trait:
+    """A property of an operation class; `verify` yields messages (see `Operation.verify_op`)."""
+
+    name: str
+    verify: Callable[[Operation, Verifier], Iterator[str]] | None = attrs.field(default=None, repr=False)
+
+
+PURE = Trait("Pure")
+TERMINATOR = Trait("Terminator")
+ISOLATED = Trait("IsolatedFromAbove")
+SYMBOL_TABLE = Trait("SymbolTable")
+SYMBOL = Trait("Symbol")
+COMMUTATIVE = Trait("Commutative")
+CONSTANT_LIKE = Trait("ConstantLike")
+SINGLE_BLOCK = Trait("SingleBlock")
+NO_TERMINATOR = Trait("NoTerminator")
+GRAPH_REGION = Trait("GraphRegion")
+RECURSIVE_EFFECTS = Trait("RecursiveMemoryEffects")
+CSE_OPAQUE = Trait("CseOpaque")
+"""Pure, but two of them are never the same value (no CSE)."""
+READS = Trait("MemRead")
+WRITES = Trait("MemWrite")
+ALLOCATES = Trait("MemAlloc")
+
+
+def _same_type(op: Operation, verifier: Verifier) -> Iterator[str]:
+    types = {value.type for value in (*op.operands, *op.results)}
+    if len(types) > 1:
+        yield "requires the same type for all operands and results"
+
+
+SAME_TYPE = Trait("SameOperandsAndResultType", _same_type)
+
+
+@attrs.frozen
+class OpDef:
+    """Everything declared about one operation class."""
+
+    name: str
+    operands: tuple[OperandDef, ...] = ()
+    results: tuple[ResultDef, ...] = ()
+    attributes: tuple[AttributeDef, ...] = ()
+    regions: tuple[RegionDef, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    assembly: str | None = None
+    parents: tuple[str, ...] = ()
+    implicit_terminator: Callable[[], Operation] | None = None
+    summary: str = ""
+
+    def has(self, trait: Trait) -> bool:
+        """Whether the class has the trait."""
+        return trait in self.traits
+
+    @property
+    def dialect(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def operand_segments(self) -> bool:
+        """Whether ``operandSegmentSizes`` tells the operand groups apart."""
+        return sum(d.arity is not Arity.ONE for d in self.operands) > 1
+
+    @property
+    def result_segments(self) -> bool:
+        """Whether ``resultSegmentSizes`` tells the result groups apart."""
+        return sum(d.arity is not Arity.ONE for d in self.results) > 1
+
+    @property
+    def inherent(self) -> frozenset[str]:
+        """Names of inherent attributes (segment sizes included)."""
+        names = {d.name for d in self.attributes}
+        if self.operand_segments:
+            names.add(OPERAND_SEGMENTS)
+        if self.result_segments:
+            names.add(RESULT_SEGMENTS)
+        return frozenset(names)
+
+
+OPERAND_SEGMENTS = "operandSegmentSizes"
+RESULT_SEGMENTS = "resultSegmentSizes"
+
+
+def group_bounds(
+    groups: Sequence[OperandDef | ResultDef], total: int, segments: Attribute | None
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of every declared group among `total` values.
+
+    ValueError when the count fits no assignment (too few values, or wrong segment sizes).
+    """
+    if isinstance(segments, DenseArrayAttr):
+        sizes = list(segments.values)
+        if len(sizes) != len(groups) or sum(sizes) != total or any(size < 0 for size in sizes):
+            raise ValueError(f"segment sizes {sizes} do not fit {total} values in {len(groups)} groups")
+        for size, group in zip(sizes, groups, strict=True):
+            if (group.arity is Arity.ONE and size != 1) or (group.arity is Arity.OPTIONAL and size > 1):
+                raise ValueError(f"segment size {size} does not fit group '{group.name}'")
+    else:
+        fixed = sum(group.arity is Arity.ONE for group in groups)
+        loose = len(groups) - fixed
+        if loose > 1:
+            raise ValueError("several variadic groups need segment sizes")
+        if total < fixed or (loose == 0 and total != fixed):
+            raise ValueError(f"expected {fixed}{' or more' if loose else ''} values, but found {total}")
+        rest = total - fixed
+        if any(group.arity is Arity.OPTIONAL for group in groups) and rest > 1:
+            raise ValueError(f"expected at most {fixed + 1} values, but found {total}")
+        sizes = [1 if group.arity is Arity.ONE else rest for group in groups]
+    bounds: list[tuple[int, int]] = []
+    start = 0
+    for size in sizes:
+        bounds.append((start, start + size))
+        start += size
+    return tuple(bounds)
+
+
+def _operand_group(op: Operation, name: str) -> tuple[Value, ...]:
+    definition = op.definition
+    bounds = group_bounds(definition.operands, len(op.operands), op.attributes.get(OPERAND_SEGMENTS))
+    for declared, (start, end) in zip(definition.operands, bounds, strict=True):
+        if declared.name == name:
+            return op.operands[start:end]
+    raise AttributeError(f"{op.name} declares no operand {name}")
+
+
+def _result_group(op: Operation, name: str) -> tuple[OpResult, ...]:
+    definition = op.definition
+    bounds = group_bounds(definition.results, len(op.results), op.attributes.get(RESULT_SEGMENTS))
+    for declared, (start, end) in zip(definition.results, bounds, strict=True):
+        if declared.name == name:
+            return op.results[start:end]
+    raise AttributeError(f"{op.name} declares no result {name}")
+
+
+class _Declared:
+    """Base of the descriptors; `label` is the attribute name on the class."""
+
+    label: str = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.label = name
+
+    def __set__(self, op: Operation, value: object) -> None:
+        raise attrs.exceptions.FrozenInstanceError
+
+
+class operand(_Declared):
+    """One operand: ``op.x`` is a `Value`."""
+
+    def __init__(self, constraint: Constraint = ANY) -> None:
+        self.constraint = constraint
+        self.index: int | None = None  # set when the position is fixed, for speed
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> Value: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | Value:
+        if op is None:
+            return self
+        return op.operands[self.index] if self.index is not None else _operand_group(op, self.label)[0]
+
+
+class optional_operand(_Declared):
+    """Zero or one operand: ``op.x`` is a `Value` or None."""
+
+    def __init__(self, constraint: Constraint = ANY) -> None:
+        self.constraint = constraint
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> Value | None: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | Value | None:
+        if op is None:
+            return self
+        group = _operand_group(op, self.label)
+        return group[0] if group else None
+
+
+class variadic_operand(_Declared):
+    """Any number of operands: ``op.x`` is a tuple of values."""
+
+    def __init__(self, constraint: Constraint = ANY) -> None:
+        self.constraint = constraint
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> tuple[Value, ...]: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | tuple[Value, ...]:
+        return self if op is None else _operand_group(op, self.label)
+
+
+class result(_Declared):
+    """One result: ``op.x`` is an `OpResult`; `hint` suggests its printed name."""
+
+    def __init__(self, constraint: Constraint = ANY, hint: str | None = None) -> None:
+        self.constraint = constraint
+        self.hint = hint
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> OpResult: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | OpResult:
+        if op is None:
+            return self
+        return op.results[0] if len(op.definition.results) == 1 else _result_group(op, self.label)[0]
+
+
+class optional_result(_Declared):
+    """Zero or one result: ``op.x`` is an `OpResult` or None."""
+
+    def __init__(self, constraint: Constraint = ANY, hint: str | None = None) -> None:
+        self.constraint = constraint
+        self.hint = hint
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> OpResult | None: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | OpResult | None:
+        if op is None:
+            return self
+        group = _result_group(op, self.label)
+        return group[0] if group else None
+
+
+class variadic_result(_Declared):
+    """Any number of results: ``op.x`` is a tuple."""
+
+    def __init__(self, constraint: Constraint = ANY, hint: str | None = None) -> None:
+        self.constraint = constraint
+        self.hint = hint
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> tuple[OpResult, ...]: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | tuple[OpResult, ...]:
+        return self if op is None else _result_group(op, self.label)
+
+
+class attribute(_Declared, Generic[A]):
+    """A required inherent attribute: ``op.x`` is an `A`.  `name` is its MLIR name if that differs."""
+
+    def __init__(self, kind: type[A], name: str | None = None, description: str | None = None) -> None:
+        self.kind = kind
+        self.attr_name = name
+        self.description = description
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> A: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | A:
+        if op is None:
+            return self
+        return cast(A, op.attributes[self.attr_name or self.label])
+
+
+class optional_attribute(_Declared, Generic[A]):
+    """An optional inherent attribute: ``op.x`` is an `A` or None (or `default`)."""
+
+    def __init__(
+        self,
+        kind: type[A],
+        name: str | None = None,
+        default: A | None = None,
+        description: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.attr_name = name
+        self.default = default
+        self.description = description
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> A | None: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | A | None:
+        if op is None:
+            return self
+        return cast("A | None", op.attributes.get(self.attr_name or self.label, self.default))
+
+
+class region(_Declared):
+    """One region: ``op.x`` is a `Region`."""
+
+    def __init__(self) -> None:
+        self.index = 0
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> Region: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | Region:
+        return self if op is None else op.regions[self.index]
+
+
+class variadic_region(_Declared):
+    """All remaining regions: ``op.x`` is a tuple; must be declared last."""
+
+    def __init__(self) -> None:
+        self.index = 0
+
+    @overload
+    def __get__(self, op: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, op: Operation, owner: type) -> tuple[Region, ...]: ...
+    def __get__(self, op: Operation | None, owner: type) -> Self | tuple[Region, ...]:
+        return self if op is None else op.regions[self.index :]
+
+
+_ARITY = {
+    operand: Arity.ONE,
+    optional_operand: Arity.OPTIONAL,
+    variadic_operand: Arity.VARIADIC,
+    result: Arity.ONE,
+    optional_result: Arity.OPTIONAL,
+    variadic_result: Arity.VARIADIC,
+}
+
+
+def _collect(cls: type[Operation]) -> dict[str, _Declared]:
+    """Declared descriptors of the class and its bases, bases first."""
+    found: dict[str, _Declared] = {}
+    for base in reversed(cls.__mro__):
+        found.update({n: d for n, d in vars(base).items() if isinstance(d, _Declared)})
+    return found
+
+
+@dataclass_transform()
+def _frozen(cls: type[O]) -> type[O]:
+    return attrs.frozen(eq=False, repr=False, slots=True)(cls)
+
+
+def operation(
+    name: str,
+    *,
+    assembly: str | None = None,
+    traits: tuple[Trait, ...] = (),
+    parents: tuple[str, ...] = (),
+    implicit_terminator: Callable[[], Operation] | None = None,
+) -> Callable[[type[O]], type[O]]:
+    """Declare an operation class; see the module's docstring.
+
+    `parents` restricts the parent operation; `implicit_terminator` makes the operand-less terminator that the
+    text may leave out.
+    """
+
+    def decorate(cls: type[O]) -> type[O]:
+        declared = _collect(cls)
+        operands: list[OperandDef] = []
+        results: list[ResultDef] = []
+        attributes: list[AttributeDef] = []
+        regions: list[RegionDef] = []
+        for label, item in declared.items():
+            match item:
+                case operand() | optional_operand() | variadic_operand():
+                    operands.append(OperandDef(label, item.constraint, _ARITY[type(item)]))
+                case result() | optional_result() | variadic_result():
+                    results.append(ResultDef(label, item.constraint, _ARITY[type(item)], item.hint))
+                case attribute():
+                    attributes.append(
+                        AttributeDef(item.attr_name or label, item.kind, True, None, item.description)
+                    )
+                case optional_attribute():
+                    attributes.append(
+                        AttributeDef(item.attr_name or label, item.kind, False, item.default, item.description)
+                    )
+                case region() | variadic_region():
+                    item.index = len(regions)
+                    regions.append(RegionDef(label, isinstance(item, variadic_region)))
+        fixed = True  # operands before the first loose group stand at fixed positions
+        for position, group in enumerate(operands):
+            fixed = fixed and group.arity is Arity.ONE
+            descriptor: Any = declared[group.name]
+            if fixed:
+                descriptor.index = position
+        definition = OpDef(
+            name,
+            tuple(operands),
+            tuple(results),
+            tuple(attributes),
+            tuple(regions),
+            frozenset(traits),
+            assembly,
+            parents,
+            implicit_terminator,
+            (cls.__doc__ or "").strip().split("\n")[0],
+        )
+        frozen = _frozen(cls)
+        frozen.definition = definition
+        return frozen
+
+    return decorate
