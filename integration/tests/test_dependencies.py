@@ -1,0 +1,130 @@
+"""Who may import whom: what the sources import is what the packages declare, and the packages form a DAG."""
+
+import ast
+import sys
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from repository import Package, distribution_name, load_packages, siblings
+
+PACKAGES = load_packages()
+DISTRIBUTIONS = {
+    name: {d.lower().replace("_", "-") for d in ds} for name, ds in packages_distributions().items()
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: `from a.b import c` gives module `a.b` and name `c`."""
+
+    module: str
+    name: str | None
+    line: int
+
+    @property
+    def top(self) -> str:
+        return self.module.split(".")[0]
+
+
+def imports_of(text: str) -> list[Import]:
+    """All absolute imports, also those inside of functions, under TYPE_CHECKING and by `import_module`."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names):
+                found += [Import(alias.name, None, node.lineno) for alias in names]
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found += [Import(module, alias.name, node.lineno) for alias in names]
+            case ast.Call(
+                func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
+                args=[ast.Constant(value=str(module)), *_],
+            ):
+                found.append(Import(module, None, node.lineno))
+    return found
+
+
+def extras_of(package: Package, file: Path, root: Path) -> tuple[str, ...]:
+    """The extra that a file belongs to: `rangeify/ktir/lower.py` and `tests/ktir/test_x.py` to `ktir`."""
+    parts = file.relative_to(root).parts
+    return tuple(extra for extra in package.extras if extra != "test" and parts[0] == extra)
+
+
+def undeclared(package: Package, file: Path, text: str, extras: tuple[str, ...]) -> list[str]:
+    """Imports of a file that its package (with the extras) does not declare."""
+    declared = {distribution_name(requirement) for requirement in package.requirements(extras)}
+    wrong = []
+    for item in imports_of(text):
+        if item.top in sys.stdlib_module_names or item.top == package.name:
+            continue
+        distributions = {item.top} if item.top in PACKAGES else DISTRIBUTIONS.get(item.top, {item.top})
+        if not distributions & declared:
+            wrong.append(f"{file}:{item.line}: imports {item.module}, which {package.name} does not declare")
+    return wrong
+
+
+@pytest.mark.parametrize("package", PACKAGES.values(), ids=list(PACKAGES))
+def test_sources_import_only_what_is_declared(package: Package) -> None:
+    source = package.folder / "src" / package.name
+    files = sorted(source.rglob("*.py"))
+    assert files
+    wrong = [
+        line
+        for file in files
+        for line in undeclared(package, file, file.read_text(), extras_of(package, file, source))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", PACKAGES.values(), ids=list(PACKAGES))
+def test_tests_import_only_what_is_declared(package: Package) -> None:
+    """Else `wheels` would find it, but later."""
+    folder = package.folder / "tests"
+    wrong = [
+        line
+        for file in sorted(folder.rglob("*.py"))
+        for line in undeclared(package, file, file.read_text(), ("test", *extras_of(package, file, folder)))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_packages_form_a_dag() -> None:
+    graph = {name: siblings(PACKAGES, name, tuple(package.extras)) for name, package in PACKAGES.items()}
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError
+    assert set(order) == set(PACKAGES)
+    assert graph["uopgraph"] == graph["ktir"] == graph["spyrert"] == frozenset()
+    assert siblings(PACKAGES, "rangeify") == {"uopgraph"}
+    assert siblings(PACKAGES, "rangeify", ("ktir",)) == {"uopgraph", "ktir"}
+    assert graph["rangeify"] == {"uopgraph", "ktir", "dfsched", "spyrert"}
+    assert graph["dfsched"] == {"ktir", "spyrert"}
+    assert graph["spyresim"] == {"ktir", "dfsched", "spyrert"}
+
+
+def test_scheduler_knows_only_the_artefact_of_the_runtime() -> None:
+    """dfsched imports nothing of spyrert but `spyrert.spyrecode`."""
+    wrong = []
+    for file in sorted((PACKAGES["dfsched"].folder / "src").rglob("*.py")):
+        for item in imports_of(file.read_text()):
+            full = f"{item.module}.{item.name}" if item.name else item.module
+            if item.top == "spyrert" and not f"{full}.".startswith("spyrert.spyrecode."):
+                wrong.append(f"{file}:{item.line}: {full}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("import ktir", ["ktir"]),
+        ("def f():\n    from ktir.ir import Value", ["ktir.ir"]),
+        ("import importlib\nimportlib.import_module('spyrert.stream')", ["spyrert.stream"]),
+        ("import click", ["click"]),
+        ("import attrs, attr, re\nfrom . import ktir\nimport uopgraph.ops", []),
+    ],
+)
+def test_undeclared_imports_are_seen(text: str, wrong: list[str]) -> None:
+    package = PACKAGES["uopgraph"]
+    found = undeclared(package, Path("x.py"), text, ())
+    assert [line.split("imports ")[1].split(",")[0] for line in found] == wrong
