@@ -1,10 +1,13 @@
 """Test configuration of uopgraph: deterministic Hypothesis profiles and the counts of `SWEEPS=1`."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
+
+from uopgraph import checking
 
 # --- shared by all packages; `integration/tests/test_repository.py` keeps the copies equal ---
 SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
@@ -62,3 +65,10 @@ def cases(request: pytest.FixtureRequest) -> int:
 
 
 # --- end of the shared part ---
+
+
+@pytest.fixture(autouse=True)
+def _checked() -> Iterator[None]:
+    """Every test builds its nodes at check level 2."""
+    with checking(2):
+        yield

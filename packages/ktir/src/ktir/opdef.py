@@ -450,9 +450,7 @@ def operation(
                     )
                 case optional_attribute():
                     attributes.append(
-                        AttributeDef(
-                            item.attr_name or label, item.kind, False, item.default, item.description
-                        )
+                        AttributeDef(item.attr_name or label, item.kind, False, item.default, item.description)
                     )
                 case region() | variadic_region():
                     item.index = len(regions)

@@ -1,1 +1,115 @@
-"""Immutable, hash-consed operation graph with pattern rewriting and symbolic simplification."""
+"""Immutable, hash-consed operation graph with pattern rewriting and symbolic simplification.
+
+Build nodes with :class:`UOp` and its sugar, rewrite them with :class:`PatternMatcher` and
+:func:`graph_rewrite`,
+simplify index arithmetic with :meth:`UOp.simplify`.
+"""
+
+from uopgraph import bounds as _bounds
+from uopgraph import factors as _factors
+from uopgraph import hashing as _hashing
+from uopgraph import infer as _infer
+from uopgraph.args import AddrSpace, AxisType, BufferizeOpts, CallInfo, Device, KernelInfo, ParamArg
+from uopgraph.dtype import (
+    ConstFloat,
+    ConstValue,
+    DType,
+    Invalid,
+    InvalidType,
+    can_lossless_cast,
+    dtypes,
+    least_upper_dtype,
+    least_upper_float,
+    strong_dtype,
+    sum_acc_dtype,
+    truncate,
+)
+from uopgraph.errors import (
+    BoundError,
+    BroadcastError,
+    DeviceError,
+    DTypeError,
+    EncodingError,
+    PatternError,
+    RewriteError,
+    ShapeError,
+    SpecError,
+    UnsupportedError,
+    UOpError,
+)
+from uopgraph.evaluate import evaluate, sym_infer
+from uopgraph.infer import as_shape
+from uopgraph.movement_sugar import MovementSugar, product, sint
+from uopgraph.node import UOp, checking, consumer_map, identity_element, live_nodes, resolve
+from uopgraph.operators import Operators
+from uopgraph.ops import GroupOp, Ops
+from uopgraph.order import in_order, order_key
+from uopgraph.pattern import PatternMatcher, UPat
+from uopgraph.render import dump, infix
+from uopgraph.rewrite import BottomUpGate, graph_rewrite
+from uopgraph.serialize import from_json, register_record, to_json
+from uopgraph.symbolic import symbolic
+
+del _bounds, _factors, _hashing, _infer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddrSpace",
+    "AxisType",
+    "BottomUpGate",
+    "BoundError",
+    "BroadcastError",
+    "BufferizeOpts",
+    "CallInfo",
+    "ConstFloat",
+    "ConstValue",
+    "DType",
+    "DTypeError",
+    "Device",
+    "DeviceError",
+    "EncodingError",
+    "GroupOp",
+    "Invalid",
+    "InvalidType",
+    "KernelInfo",
+    "MovementSugar",
+    "Operators",
+    "Ops",
+    "ParamArg",
+    "PatternError",
+    "PatternMatcher",
+    "RewriteError",
+    "ShapeError",
+    "SpecError",
+    "UOp",
+    "UOpError",
+    "UPat",
+    "UnsupportedError",
+    "as_shape",
+    "can_lossless_cast",
+    "checking",
+    "consumer_map",
+    "dtypes",
+    "dump",
+    "evaluate",
+    "from_json",
+    "graph_rewrite",
+    "identity_element",
+    "in_order",
+    "infix",
+    "least_upper_dtype",
+    "least_upper_float",
+    "live_nodes",
+    "order_key",
+    "product",
+    "register_record",
+    "resolve",
+    "sint",
+    "strong_dtype",
+    "sum_acc_dtype",
+    "sym_infer",
+    "symbolic",
+    "to_json",
+    "truncate",
+]

@@ -1,0 +1,216 @@
+"""Interning, memory, traversal (checklist 1-14, 26-30)."""
+
+from __future__ import annotations
+
+import gc
+import math
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from uopgraph import (
+    BoundError,
+    DTypeError,
+    Ops,
+    UnsupportedError,
+    UOp,
+    consumer_map,
+    dtypes,
+    from_json,
+    graph_rewrite,
+    live_nodes,
+    order_key,
+    symbolic,
+    to_json,
+)
+from uopgraph.order import compare
+
+
+def chain(n: int, name: str = "a") -> UOp:
+    a, b = UOp.variable(name, 0, 3), UOp.variable("b", 0, 3)
+    x = a
+    for _ in range(n):
+        x = x + b
+    return x
+
+
+def test_same_fields_same_object() -> None:
+    """checklist 1, 2"""
+    a, b = UOp.variable("a", 0, 3), UOp.variable("b", 0, 3)
+    assert a + b is a + b
+    assert (a + b).replace() is a + b
+    assert (a + b).replace(src=(a, b), arg=None) is a + b
+    with pytest.raises(AssertionError):
+        a.replace(colour=1)
+
+
+def test_tag_is_identity_but_not_content() -> None:
+    """checklist 3"""
+    x = UOp.variable("a", 0, 3) * 2
+    assert x.rtag("t") is not x
+    assert x.rtag("t").key == x.key
+
+
+def test_constants() -> None:
+    """checklist 4, 5"""
+    assert UOp.const(0.0) is not UOp.const(-0.0)
+    assert UOp.const(math.nan) is UOp.const(-math.nan)
+    one = [UOp.const(1), UOp.const(True), UOp.const(1.0)]
+    assert len(set(one)) == 3
+    assert [c.dtype for c in one] == [dtypes.weakint, dtypes.bool, dtypes.weakfloat]
+    assert UOp.const(-1, dtypes.uint8).arg == 255
+    assert UOp.const(1, dtypes.float32) is UOp.const(1.0, dtypes.float32)
+    assert UOp.const(0.1, dtypes.float16).arg == 0.0999755859375
+
+
+def test_round_trips_give_live_objects() -> None:
+    """checklist 6"""
+    x = (chain(5) * 3).maximum(UOp.range(4, 0)).rtag((1, "t"))
+    assert pickle.loads(pickle.dumps(x)) is x
+    assert from_json(to_json(x)) is x
+
+
+def _properties(x: UOp) -> None:
+    for n in x.toposort():
+        _ = n.shape_or_none, n.device, n.axis, n.addrspace, n.ranges, n.vmin, n.key, n.depth, n.src_ops
+    _ = x.backward_slice, x.bool_slice, x.variables()
+
+
+@pytest.mark.parametrize("use", [lambda x: None, _properties, lambda x: x.simplify(), lambda x: x.toposort()])
+def test_nodes_are_freed_by_counting(use: object) -> None:
+    """checklist 7, 8, 9"""
+    chain(10).simplify()
+    gc.collect()
+    gc.disable()
+    try:
+        start = live_nodes()
+        x = chain(10_000)
+        assert callable(use)
+        use(x)
+        del x
+        assert live_nodes() == start
+    finally:
+        gc.enable()
+
+
+def test_rewrite_frees_its_nodes() -> None:
+    """checklist 9"""
+    gc.disable()
+    try:
+        start = live_nodes()
+        x = graph_rewrite(chain(1000) * 0, symbolic)
+        assert x is UOp.const(0)
+        del x
+        assert live_nodes() <= start + 1
+    finally:
+        gc.enable()
+
+
+def test_deep_chain() -> None:
+    """checklist 12"""
+    x = chain(20_000)
+    assert (x.shape, x.vmax, len(x.key), x.depth) == ((), 60_003, 32, 20_001)
+    assert compare(x, chain(20_000, "c")) == -compare(chain(20_000, "c"), x) != 0
+    assert len(x.toposort()) == 20_003
+    assert len(repr(x)) > 1000
+    assert pickle.loads(pickle.dumps(x)) is x
+    b = UOp.variable("b", 0, 3)
+    assert x.substitute({b: UOp.variable("c", 0, 3)}).vmax == 60_003
+
+
+def test_threads_build_the_same_objects() -> None:
+    """checklist 13"""
+    results: list[UOp] = []
+    gate = threading.Barrier(4)
+
+    def build() -> None:
+        gate.wait()
+        results.append(chain(2000, "threaded"))
+
+    threads = [threading.Thread(target=build) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 4
+    assert all(r is results[0] for r in results)
+
+
+def test_toposort() -> None:
+    """checklist 26, 27, 28"""
+    a, b = UOp.variable("a", 0, 3), UOp.variable("b", 0, 3)
+    x = (a + b) * (a + b + 1)
+    order = list(x.toposort())
+    assert len(order) == len(set(order))
+    place = {n: i for i, n in enumerate(order)}
+    assert all(place[s] < place[n] for n in order for s in n.src)
+    inner = (a + 1) * b
+    outer = inner + a
+    kept = outer.toposort(gate=lambda n: n is not inner)
+    assert inner not in kept
+    assert b not in kept
+    assert a in kept
+    call = inner.call(a)
+    assert inner not in call.toposort(enter_calls=False)
+    assert a in call.toposort(enter_calls=False)
+
+
+def test_consumer_map() -> None:
+    """checklist 29"""
+    a = UOp.variable("a", 0, 3)
+    square = a * a
+    assert list(consumer_map((square + a).toposort())[a]) == [square, square + a]
+
+
+def test_order_is_total_and_stable() -> None:
+    """checklist 30, 69"""
+    code = (
+        "from uopgraph import *\n"
+        "a, b, r = UOp.variable('a', 0, 3), UOp.variable('b', 0, 9), UOp.range(4, 1)\n"
+        "ns = [a, b, r, a + b, b + a, a * 3, a * 4, UOp.const(1), UOp.const(1.5)]\n"
+        "ns += [UOp.invalid(), (a < b), a.rtag(1)]\n"
+        "print([infix(n) for n in in_order(ns)], [n.key.hex() for n in ns])\n"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+    a, b = UOp.variable("a", 0, 3), UOp.variable("b", 0, 9)
+    nodes = [a, b, a + b, b + a, a * 3, a * 4, a < b, UOp.const(1), a.rtag(1), (a + b) * 2, (b + a) * 2]
+    for x in nodes:
+        for y in nodes:
+            assert (compare(x, y) == 0) == (x is y)
+            assert compare(x, y) == -compare(y, x)
+    backwards = nodes[::-1]
+    assert sorted(nodes, key=order_key) == sorted(backwards, key=order_key)
+
+
+def test_variables() -> None:
+    """graph spec 7"""
+    v = UOp.variable("n", 2, 32, multiple_of=2)
+    assert v.bind(4).unbound() is v
+    for bad in (1, 34, 3):
+        with pytest.raises(BoundError):
+            v.bind(bad)
+    assert [x.expr for x in (UOp.variable("z", 0, 1) + v.bind(4) * v).variables()] == ["n", "z"]
+    assert int(UOp.const(3) * 4) == 12
+    with pytest.raises(BoundError):
+        int(v)
+
+
+def test_out_of_scope_operations() -> None:
+    """reading: program-stage operations raise"""
+    with pytest.raises(UnsupportedError, match="SPECIAL"):
+        UOp(Ops.SPECIAL, dtypes.int32, (UOp.const(4),), "g0")
+    with pytest.raises(DTypeError):
+        UOp.new_buffer("cpu", 4, dtypes.weakint)
