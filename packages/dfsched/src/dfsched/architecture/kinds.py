@@ -1,0 +1,24 @@
+"""Kinds: the names of classes of resources.
+
+A kind is a Python string, or (for memories that are named by a memory space of a kernel dialect, by
+an integer or by a dictionary) the attribute itself. Attributes compare structurally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeAlias
+
+__all__ = ["Kind", "kind_text", "sort_key"]
+
+Kind: TypeAlias = Hashable
+
+
+def kind_text(kind: Kind | None) -> str:
+    """How a kind is shown to people: strings bare, attributes as their text, "(none)" for no kind."""
+    return "(none)" if kind is None else str(kind)
+
+
+def sort_key(kind: Kind) -> tuple[bool, str]:
+    """Deterministic order of kinds: strings first."""
+    return (not isinstance(kind, str), str(kind))

@@ -1,0 +1,87 @@
+"""Exceptions of dfsched: one hierarchy, with structured fields."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+__all__ = [
+    "AddressError",
+    "ArchitectureError",
+    "DeviceNotFound",
+    "DfschedError",
+    "RouteError",
+    "UnsupportedDevice",
+]
+
+
+class DfschedError(Exception):
+    """Base of every error that dfsched raises for bad input or for what is not built."""
+
+
+@frozen(str=False)
+class ArchitectureError(DfschedError):
+    """A device description is inconsistent or does not have what was asked of it.
+
+    ``resource`` names the place in the device (kind or id), where there is one.
+    """
+
+    message: str
+    resource: str | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.resource is None else f"{self.message} (at {self.resource})"
+
+
+@frozen(str=False)
+class DeviceNotFound(DfschedError):
+    """No package device and no file of that name; ``known`` lists the package devices."""
+
+    name: str
+    known: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        hint = f"; package devices: {', '.join(self.known)}" if self.known else ""
+        return f"no device '{self.name}': neither a package device nor a file{hint}"
+
+
+@frozen(str=False)
+class UnsupportedDevice(DfschedError):
+    """The description is legal, but a view of it is asked for that dfsched does not build."""
+
+    what: str
+    resource: str | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.resource is None else f" (at {self.resource})"
+        return f"unsupported: {self.what}{place}"
+
+
+@frozen(str=False)
+class RouteError(DfschedError):
+    """There is no route between two resources, or it cannot be driven by units."""
+
+    source: str
+    target: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"no route from {self.source} to {self.target}: {self.reason}"
+
+
+@frozen(str=False)
+class AddressError(DfschedError):
+    """A buffer does not fit into its memory; all sizes are bytes."""
+
+    memory: str
+    size_bytes: int
+    alignment_bytes: int
+    capacity_bytes: int | None
+    allocated_bytes: int = field(default=0)
+
+    def __str__(self) -> str:
+        if self.capacity_bytes is None:
+            return f"cannot allocate {self.size_bytes} bytes in {self.memory}: the memory has no size"
+        return (
+            f"cannot allocate {self.size_bytes} bytes aligned to {self.alignment_bytes} in {self.memory}: "
+            f"capacity {self.capacity_bytes} bytes, {self.allocated_bytes} bytes already allocated"
+        )
