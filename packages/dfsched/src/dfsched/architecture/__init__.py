@@ -1,7 +1,8 @@
 """Device descriptions as frozen classes, and the views that passes ask (device spec sections 1 and 3)."""
 
-from dfsched.architecture.architecture import Architecture, Instances, Scope, Timing, element_name
+from dfsched.architecture.architecture import Architecture, Instances, Scope, element_name
 from dfsched.architecture.builder import DeviceBuilder, GroupBuilder
+from dfsched.architecture.description import Description, Timing
 from dfsched.architecture.features import (
     Access,
     AddressBuffer,
@@ -23,6 +24,7 @@ __all__ = [
     "AddressBuffer",
     "Architecture",
     "Datapath",
+    "Description",
     "DeviceBuilder",
     "Endpoint",
     "Features",

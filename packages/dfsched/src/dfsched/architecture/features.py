@@ -14,6 +14,7 @@ from attrs import field, frozen
 from dfsched.architecture.kinds import Kind
 
 __all__ = [
+    "NO_FEATURES",
     "Access",
     "AddressBuffer",
     "Features",
@@ -59,6 +60,10 @@ def _lookup(entries: Iterable[tuple[Kind, V]], key: Kind) -> V | None:
     return next((value for name, value in entries if name == key), None)
 
 
+def _lanes(value: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(value.items()) if isinstance(value, Mapping) else tuple(value)
+
+
 @frozen
 class Transfer:
     """Feature `load` or `store`: word sizes (bytes) and permitted accesses (words) per memory kind."""
@@ -93,10 +98,7 @@ class Transfer:
 class Simd:
     """Feature `simd`: lanes per scalar type (its text, e.g. ``"f16"``), splat and zero padding."""
 
-    lanes: tuple[tuple[str, int], ...] = field(
-        default=(),
-        converter=lambda value: tuple(value.items()) if isinstance(value, Mapping) else tuple(value),
-    )
+    lanes: tuple[tuple[str, int], ...] = field(default=(), converter=_lanes)
     splat: bool = False
     zero_pad: bool = False
 
@@ -163,4 +165,7 @@ class Features:
     foreign: tuple[tuple[str, object], ...] = ()
 
     def __bool__(self) -> bool:
-        return self != Features()
+        return self != NO_FEATURES
+
+
+NO_FEATURES = Features()

@@ -6,12 +6,13 @@ an integer or by a dictionary) the attribute itself. Attributes compare structur
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TypeAlias
+
+from ktir.attribute import Attribute
 
 __all__ = ["Kind", "kind_text", "sort_key"]
 
-Kind: TypeAlias = Hashable
+Kind: TypeAlias = str | Attribute
 
 
 def kind_text(kind: Kind | None) -> str:

@@ -52,7 +52,7 @@ class MemoryTree:
 
     def node(self, name: int | Kind) -> MemoryNode | None:
         """The node with that id or canonical kind (aliases are not consulted), or None."""
-        if isinstance(name, int) and not isinstance(name, bool):
+        if isinstance(name, int):
             return self.nodes[name] if 0 <= name < len(self.nodes) else None
         found = self._by_kind.get(name)
         return None if found is None else self.nodes[found]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from dfsched.architecture.features import Features
+from dfsched.architecture.features import NO_FEATURES, Features
 from dfsched.architecture.kinds import Kind, kind_text
 
 __all__ = ["Datapath", "Endpoint", "Group", "Memory", "Node", "Resource", "Switch", "Unit"]
@@ -39,7 +39,7 @@ class Resource:
     parent: int | None = None
     id: str | None = None
     kind: Kind | None = None
-    features: Features = Features()
+    features: Features = NO_FEATURES
     overlaps: tuple[object, ...] = ()
     attributes: tuple[tuple[str, object], ...] = ()
 
@@ -69,6 +69,7 @@ class Memory(Resource):
     ``reserved`` bytes are not for the front end to pin; the scheduler may use them.
     """
 
+    kind: Kind
     size: int | None = None
     reserved: int = 0
     bandwidth: Fraction | None = None

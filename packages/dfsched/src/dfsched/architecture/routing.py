@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -40,8 +41,8 @@ class NodeClass(Enum):
 class RoutingNode:
     """A node: dense id in order of creation, the kind that names it, its class.
 
-    ``resource`` is the index of the memory, unit or switch; for an alias of a skipped group the unit behind the
-    group's result. ``capacity`` and ``reserved`` are bytes (memories with a size only).
+    ``resource`` is the index of the memory, unit or switch; for an alias of a skipped group the unit
+    behind the group's result. ``capacity`` and ``reserved`` are bytes (memories with a size only).
     """
 
     id: int
@@ -200,7 +201,7 @@ class RoutingGraph:
             raise RouteError(only, only, "a route needs at least two resources")
         nodes: list[RoutingNode] = []
         hops: list[Hop] = []
-        for source, target in zip(kinds, kinds[1:], strict=False):
+        for source, target in pairwise(kinds):
             part = self.route(source, target)
             if part is None:
                 unknown = [kind_text(k) for k in (source, target) if self.find(k) is None]
