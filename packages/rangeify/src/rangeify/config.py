@@ -1,0 +1,79 @@
+"""The configuration record (scheduler spec 18, reading 39)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import attrs
+
+from rangeify.errors import ConfigError
+
+FUSION_MODES = ("reference", "profit", "rows")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError(f"not a boolean: {text!r}")
+
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {"int": int, "bool": _boolean, "str": str}
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """Everything that steers scheduling. Every field but ``debug`` takes part in the schedule cache's key.
+
+    ``schedule_cache``: 0 off, 1 in memory.
+    ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2.
+    ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
+    ``max_kernel_buffers``: most buffers one kernel may touch, 0 for no limit.
+    ``memory_planner``: temporaries share an arena instead of having storage of their own.
+    ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
+    ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
+    ``check``: verify the invariants of each stage (1) or not (0).
+    """
+
+    schedule_cache: int = 1
+    fusion: str = "reference"
+    partial_stage: int = 0
+    max_kernel_buffers: int = 0
+    memory_planner: bool = True
+    arena_alignment: int = 256
+    fast_math: bool = False
+    check: int = 1
+    debug: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.schedule_cache not in (0, 1, 2):
+            raise ConfigError("schedule_cache", f"must be 0, 1 or 2, not {self.schedule_cache!r}")
+        if self.fusion not in FUSION_MODES:
+            raise ConfigError("fusion", f"must be one of {', '.join(FUSION_MODES)}, not {self.fusion!r}")
+        if self.partial_stage not in (0, 1):
+            raise ConfigError("partial_stage", f"must be 0 or 1, not {self.partial_stage!r}")
+        if self.max_kernel_buffers < 0 or self.max_kernel_buffers == 1:
+            raise ConfigError("max_kernel_buffers", "must be 0 or at least 2")
+        if self.arena_alignment < 1 or self.arena_alignment & (self.arena_alignment - 1):
+            raise ConfigError("arena_alignment", "must be a power of two")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None, **fields: Any) -> Self:
+        """The configuration with fields taken from ``RANGEIFY_<FIELD>``; explicit `fields` win."""
+        environ = os.environ if environ is None else environ
+        for field in attrs.fields(cls):
+            text = environ.get(f"RANGEIFY_{field.name.upper()}")
+            if text is None or field.name in fields:
+                continue
+            try:
+                fields[field.name] = _FROM_TEXT[str(field.type)](text)
+            except ValueError as error:
+                raise ConfigError(field.name, f"{error} (from the environment)") from None
+        return cls(**fields)
+
+    def key(self) -> tuple[Any, ...]:
+        """What of the configuration decides the schedule."""
+        return tuple(getattr(self, f.name) for f in attrs.fields(type(self)) if f.name != "debug")

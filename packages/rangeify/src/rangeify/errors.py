@@ -1,0 +1,73 @@
+"""The exceptions of rangeify. Every one derives from :class:`RangeifyError` and keeps its facts in fields."""
+
+from __future__ import annotations
+
+
+class RangeifyError(Exception):
+    """Base of everything that rangeify raises on bad input."""
+
+
+class UnsupportedError(RangeifyError, NotImplementedError):
+    """Something that is out of scope or not built yet. ``what`` names it, ``where`` says in which kernel or value."""
+
+    def __init__(self, what: str, where: str | None = None) -> None:
+        super().__init__(f"unsupported: {what}" + (f" (in {where})" if where else ""))
+        self.what = what
+        self.where = where
+
+
+class UnsupportedDtype(UnsupportedError):
+    """A dtype that the target cannot store. ``tensor`` names the tensor, ``dtype`` the dtype."""
+
+    def __init__(self, dtype: str, tensor: str) -> None:
+        super().__init__(f"dtype {dtype}", tensor)
+        self.dtype = dtype
+        self.tensor = tensor
+
+
+class PromotionError(RangeifyError, TypeError):
+    """Two operands whose dtypes have no common strong dtype. ``dtypes`` are their names."""
+
+    def __init__(self, message: str, dtypes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.dtypes = dtypes
+
+
+class ShapeError(RangeifyError, ValueError):
+    """A shape, an axis or an index that does not fit."""
+
+
+class AssignError(RangeifyError, ValueError):
+    """An assignment whose dtype, device or target does not allow it."""
+
+
+class CycleError(RangeifyError, RuntimeError):
+    """Assignments that no order satisfies. ``kernels`` names the kernels on the cycle."""
+
+    def __init__(self, message: str, kernels: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.kernels = kernels
+
+
+class ScheduleError(RangeifyError, RuntimeError):
+    """A graph that breaks an invariant of a scheduling stage; ``stage`` names the stage."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(f"{stage}: {message}")
+        self.stage = stage
+
+
+class BindError(RangeifyError, RuntimeError):
+    """A Variable without a value, with two values, or with a value outside its bounds."""
+
+
+class InputError(RangeifyError, ValueError):
+    """An argument of an execution that does not fit its buffer: number, name, shape, dtype or missing data."""
+
+
+class ConfigError(RangeifyError, ValueError):
+    """A configuration field with a value that is not allowed. ``field`` names it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"Config.{field}: {message}")
+        self.field = field

@@ -1,0 +1,103 @@
+"""Memory planning: places buffers whose lifetimes are known into as small an arena as possible.
+
+A function of (order, lifetimes, sizes, alignment) only (reading 26), so that the same planner serves host
+arrays and device memory. Scheduler spec 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import attrs
+
+from rangeify.tlsf import TLSF
+
+K = TypeVar("K", bound=Hashable)
+
+
+@attrs.frozen
+class Lifetime(Generic[K]):
+    """Buffer `key` of `nbytes` bytes is used by items `first` to `last`, both inclusive."""
+
+    key: K
+    nbytes: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Lifetime[K]) -> bool:
+        """Whether some item uses both. A buffer that dies at item i may be reused from item i + 1 on."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@attrs.frozen
+class Placement(Generic[K]):
+    """Byte offset of each buffer in an arena of `nbytes` bytes."""
+
+    offsets: Mapping[K, int]
+    nbytes: int
+
+
+def lifetimes(uses: Iterable[Sequence[K]], nbytes: Mapping[K, int]) -> tuple[Lifetime[K], ...]:
+    """The lifetimes of the keys of `nbytes`, given which buffers each item of the order touches."""
+    first: dict[K, int] = {}
+    last: dict[K, int] = {}
+    for position, keys in enumerate(uses):
+        for key in keys:
+            if key in nbytes:
+                first.setdefault(key, position)
+                last[key] = position
+    return tuple(Lifetime(key, nbytes[key], first[key], last[key]) for key in first)
+
+
+def _round_up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+def place_by_size(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
+    """Offline placement: largest buffer first, each at the lowest offset that is free over its whole life."""
+    placed: list[tuple[Lifetime[K], int]] = []
+    order = sorted(range(len(lives)), key=lambda i: (-lives[i].nbytes, lives[i].first, i))
+    for live in (lives[i] for i in order):
+        size = _round_up(live.nbytes, alignment)
+        offset = 0
+        for start, stop in sorted(
+            (o, o + _round_up(p.nbytes, alignment)) for p, o in placed if p.overlaps(live)
+        ):
+            if offset + size <= start:
+                break
+            offset = max(offset, stop)
+        placed.append((live, offset))
+    return _placement(lives, placed, alignment)
+
+
+def place_in_time(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
+    """Simulates a run-time allocator over the order: buffers are freed before the next item allocates."""
+    total = sum(_round_up(live.nbytes, alignment) for live in lives)
+    allocator = TLSF(2 * total, block=alignment, lists=32)
+    events = [(live.first, 1, i) for i, live in enumerate(lives)]
+    events += [(live.last + 1, 0, i) for i, live in enumerate(lives)]
+    at: dict[int, int] = {}
+    for _, opens, i in sorted(events):
+        if opens:
+            at[i] = allocator.alloc(_round_up(lives[i].nbytes, alignment), alignment)
+        else:
+            allocator.free(at[i])
+    return _placement(lives, [(lives[i], offset) for i, offset in at.items()], alignment)
+
+
+def _placement(
+    lives: Sequence[Lifetime[K]], placed: Iterable[tuple[Lifetime[K], int]], alignment: int
+) -> Placement[K]:
+    offsets = {live.key: offset for live, offset in placed}
+    peak = max((offsets[live.key] + live.nbytes for live in lives), default=0)
+    return Placement({live.key: offsets[live.key] for live in lives}, _round_up(peak, alignment))
+
+
+def place(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
+    """The smaller of the offline and the in-time placement. `alignment` in bytes, a power of two.
+
+    No two buffers whose lifetimes overlap share a byte; each offset is a multiple of `alignment`.
+    """
+    by_size, in_time = place_by_size(lives, alignment), place_in_time(lives, alignment)
+    return in_time if in_time.nbytes < by_size.nbytes else by_size
