@@ -1,6 +1,7 @@
 """The allocator and the placement of buffers by lifetime."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -71,7 +72,7 @@ def _no_overlap(lives: list[Lifetime[int]], offsets: dict[int, int]) -> bool:
     """Byte-exact check that shares nothing with the planner: which buffer owns each byte at each item."""
     for t in range(max(live.last for live in lives) + 1):
         spans = sorted((offsets[v.key], offsets[v.key] + v.nbytes) for v in lives if v.first <= t <= v.last)
-        if any(a[1] > b[0] for a, b in zip(spans, spans[1:], strict=False)):
+        if any(a[1] > b[0] for a, b in pairwise(spans)):
             return False
     return True
 

@@ -8,7 +8,7 @@ class RangeifyError(Exception):
 
 
 class UnsupportedError(RangeifyError, NotImplementedError):
-    """Something that is out of scope or not built yet. ``what`` names it, ``where`` says in which kernel or value."""
+    """Something that is out of scope or not built. ``what`` names it, ``where`` the kernel or value."""
 
     def __init__(self, what: str, where: str | None = None) -> None:
         super().__init__(f"unsupported: {what}" + (f" (in {where})" if where else ""))
@@ -62,7 +62,7 @@ class BindError(RangeifyError, RuntimeError):
 
 
 class InputError(RangeifyError, ValueError):
-    """An argument of an execution that does not fit its buffer: number, name, shape, dtype or missing data."""
+    """An argument of an execution that does not fit its buffer: number, shape, dtype or missing data."""
 
 
 class ConfigError(RangeifyError, ValueError):

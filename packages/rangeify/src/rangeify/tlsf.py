@@ -18,7 +18,7 @@ class _Block:
 
 
 class TLSF:
-    """Allocates from ``[base, base + size)`` in units of at least `block` bytes; `lists` second-level classes."""
+    """Allocates from ``[base, base + size)`` in blocks of at least `block` bytes; `lists` classes an octave."""
 
     def __init__(self, size: int, base: int = 0, block: int = 16, lists: int = 16) -> None:
         self.size = size
@@ -78,7 +78,7 @@ class TLSF:
         self._insert(start)
 
     def alloc(self, size: int, align: int = 1) -> int:
-        """The address of a fresh block of at least `size` bytes, a multiple of `align`. Raises MemoryError."""
+        """The address of a fresh block of at least `size` bytes, a multiple of `align`, or MemoryError."""
         size = max(self.block, size)
         wanted = size + align - 1
         granule = 1 << max(0, wanted.bit_length() - self._bits)
@@ -99,7 +99,7 @@ class TLSF:
         raise MemoryError(f"cannot allocate {size} bytes")
 
     def free(self, address: int) -> None:
-        """Give back the block at `address` and join it with free neighbours. Raises KeyError for an unknown one."""
+        """Give back the block at `address`, joining free neighbours; KeyError for an unknown one."""
         start = address - self.base
         if self._blocks[start].free:
             raise KeyError(f"the block at {address} is free already")
@@ -112,7 +112,7 @@ class TLSF:
             self._absorb_next(start)
 
     def check(self) -> None:
-        """Assert that the blocks tile the range, that the lists hold the free ones, and that none are adjacent."""
+        """Assert that blocks tile the range, the lists hold the free ones, and no two free ones touch."""
         position, previous = 0, None
         while position < self.size:
             block = self._blocks[position]

@@ -14,7 +14,7 @@ def core_split(size: int, cores: int) -> int:
 
 
 def divide(sizes: Sequence[int], cores: int) -> tuple[int, ...]:
-    """The default greedy division of the output variables `sizes` over at most `cores` cores (planning spec 2.4).
+    """The default greedy division of the variables `sizes` over at most `cores` cores (planning spec 2.4).
 
     The largest variables are split first; a split always divides its size, and the product of all splits is
     at most `cores`. Returns one split per variable, in the order given.
