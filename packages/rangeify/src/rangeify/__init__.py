@@ -1,1 +1,46 @@
 """Tensor scheduler: from lazy tensors to fused kernels, an order and a memory plan."""
+
+from rangeify.build import schedule
+from rangeify.config import Config
+from rangeify.errors import (
+    AssignError,
+    BindError,
+    ConfigError,
+    CycleError,
+    InputError,
+    PromotionError,
+    RangeifyError,
+    ScheduleError,
+    ShapeError,
+    UnsupportedDtype,
+    UnsupportedError,
+)
+from rangeify.executor import run
+from rangeify.realization import realize
+from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, ScheduleFormatError
+from rangeify.tensor import Tensor
+
+__all__ = [
+    "Arena",
+    "AssignError",
+    "BindError",
+    "Buffer",
+    "Config",
+    "ConfigError",
+    "CycleError",
+    "InputError",
+    "Kernel",
+    "PromotionError",
+    "RangeifyError",
+    "Role",
+    "Schedule",
+    "ScheduleError",
+    "ScheduleFormatError",
+    "ShapeError",
+    "Tensor",
+    "UnsupportedDtype",
+    "UnsupportedError",
+    "realize",
+    "run",
+    "schedule",
+]

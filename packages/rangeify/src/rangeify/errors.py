@@ -71,3 +71,9 @@ class ConfigError(RangeifyError, ValueError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"Config.{field}: {message}")
         self.field = field
+
+
+def require(condition: bool, stage: str, message: str) -> None:
+    """Raise :class:`ScheduleError` unless an invariant of `stage` holds."""
+    if not condition:
+        raise ScheduleError(stage, message)

@@ -18,7 +18,7 @@ class _Block:
 
 
 class TLSF:
-    """Allocates from ``[base, base + size)`` in blocks of at least `block` bytes; `lists` classes an octave."""
+    """Allocates ``[base, base + size)`` in blocks of at least `block` bytes, `lists` classes an octave."""
 
     def __init__(self, size: int, base: int = 0, block: int = 16, lists: int = 16) -> None:
         self.size = size

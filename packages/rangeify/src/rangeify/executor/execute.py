@@ -1,0 +1,97 @@
+"""Execution of a whole Schedule on host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rangeify import storage
+from rangeify.errors import InputError, ScheduleError
+from rangeify.executor.expression import evaluate_expression
+from rangeify.executor.kernel import run_kernel
+from rangeify.schedule_types import Buffer, Role, Schedule
+from rangeify.storage import Array, numpy_dtype
+
+#: Arrays by position in ``schedule.inputs``, or by buffer name, or None for what the Tensors hold.
+InputLike: TypeAlias = "Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike] | None"
+
+_POISON: Final = 0xCD
+_GUARD: Final = 256
+
+
+def run(schedule: Schedule, inputs: InputLike = None, order: int | None = None) -> tuple[Array, ...]:
+    """Execute `schedule` with NumPy and return the values of the scheduled Tensors, in their order.
+
+    May be called any number of times; nothing but the returned arrays changes. `inputs` replaces what the input
+    Tensors hold, by position in ``schedule.inputs`` or by name. With `order` (a seed) each kernel runs blockwise
+    over its output indices in a random order, so that a hazard inside a kernel gives wrong values; None runs
+    each kernel in one block. Temporaries live in one poisoned arena with guard zones, exactly as planned.
+
+    Raises :class:`InputError` for inputs that do not fit.
+    """
+    memory = execute(schedule, inputs, order)
+    return tuple(
+        np.array(evaluate_expression(out, lambda p: memory[p.arg.slot]), copy=True) for out in schedule.outputs
+    )
+
+
+def execute(schedule: Schedule, inputs: InputLike = None, order: int | None = None) -> list[Array]:
+    """Run every item; the array of each buffer of ``schedule.buffers`` afterwards."""
+    given = bind_inputs(schedule, inputs)
+    arena = np.full(schedule.arena.nbytes + 2 * _GUARD, _POISON, np.uint8)
+    memory = [_allocate(i, buffer, schedule, given, arena) for i, buffer in enumerate(schedule.buffers)]
+    rng = None if order is None else np.random.default_rng(order)
+    for item in schedule.items:
+        run_kernel(item.body, [memory[b] for b in item.buffers], rng)
+    if np.any(arena[:_GUARD] != _POISON) or np.any(arena[_GUARD + schedule.arena.nbytes :] != _POISON):
+        raise ScheduleError("run", "a kernel wrote outside the arena")
+    return memory
+
+
+def _allocate(index: int, buffer: Buffer, schedule: Schedule, given: dict[int, Array], arena: Array) -> Array:
+    dtype = numpy_dtype(buffer.dtype, buffer.name)
+    offset = schedule.arena.offsets.get(index)
+    if offset is not None:
+        start = _GUARD + offset
+        return arena[start : start + buffer.nbytes].view(dtype).reshape(buffer.shape)
+    if buffer.role is Role.INPUT:
+        return given[index]
+    if buffer.role is Role.INPUT_OUTPUT:
+        return given[index].copy()
+    return np.full(buffer.nbytes, _POISON, np.uint8).view(dtype).reshape(buffer.shape)
+
+
+def bind_inputs(schedule: Schedule, inputs: InputLike) -> dict[int, Array]:
+    """The array of every input buffer. Raises :class:`InputError` naming the buffer that is wrong or missing."""
+    names = [schedule.buffers[i].name for i in schedule.inputs]
+    if inputs is None:
+        given: dict[str, Any] = {}
+    elif isinstance(inputs, Mapping):
+        given = dict(inputs)
+        unknown = sorted(given.keys() - set(names))
+        if unknown:
+            raise InputError(f"no input is called {', '.join(map(repr, unknown))}: there are {', '.join(names)}")
+    else:
+        if len(inputs) != len(names):
+            raise InputError(f"{len(inputs)} arrays for {len(names)} inputs ({', '.join(names)})")
+        given = dict(zip(names, inputs, strict=True))
+    out = {}
+    for i, name in zip(schedule.inputs, names, strict=True):
+        buffer = schedule.buffers[i]
+        if name in given:
+            array = np.asarray(given[name])
+        else:
+            held = None if schedule.nodes is None else storage.contents(schedule.nodes[i])
+            if held is None:
+                raise InputError(f"input {name} of shape {buffer.shape} has no contents: pass an array")
+            array = held
+        if array.shape != buffer.shape or array.dtype != numpy_dtype(buffer.dtype, name):
+            raise InputError(
+                f"input {name} must be {buffer.dtype.name} of shape {buffer.shape}, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        out[i] = array
+    return out

@@ -1,0 +1,65 @@
+"""Evaluation of a tensor expression over storage, node by node, without scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from uopgraph import GroupOp, Ops, UOp
+
+from rangeify.errors import UnsupportedError
+from rangeify.executor.alu import apply, constant
+from rangeify.graph import data_srcs, data_toposort
+from rangeify.storage import Array
+
+_REDUCE = {Ops.ADD: np.add, Ops.MUL: np.multiply, Ops.MAX: np.maximum}
+
+
+def evaluate_expression(root: UOp, leaf: Callable[[UOp], Array]) -> Array:
+    """The value of `root`; `leaf` gives the array behind a BUFFER, ALLOC or PARAM. May be a view of a leaf."""
+    known: dict[UOp, Array] = {}
+    with np.errstate(all="ignore"):
+        for node in data_toposort(root):
+            if node.op in GroupOp.Defines:
+                known[node] = leaf(node)
+            else:
+                known[node] = _value(node, [known[s] for s in data_srcs(node)])
+    return known[root]
+
+
+def _ints(values: object) -> tuple[int, ...]:
+    out = tuple(values)  # type: ignore[var-annotated, arg-type]
+    if not all(isinstance(v, int) for v in out):
+        raise UnsupportedError("evaluation of symbolic shapes")
+    return out
+
+
+def _value(node: UOp, operands: list[Array]) -> Array:
+    match node.op:
+        case Ops.CONST:
+            return constant(node)
+        case Ops.RESHAPE:
+            return operands[0].reshape(_ints(node.shape))
+        case Ops.EXPAND:
+            return np.broadcast_to(operands[0], _ints(node.shape))
+        case Ops.PERMUTE:
+            return operands[0].transpose(node.arg)
+        case Ops.FLIP:
+            return operands[0][tuple(slice(None, None, -1 if f else 1) for f in node.arg)]
+        case Ops.SHRINK:
+            return operands[0][tuple(slice(*_ints((o, o + n))) for o, n in node.marg)]
+        case Ops.PAD:
+            out = np.zeros(_ints(node.shape), operands[0].dtype)
+            old = operands[0].shape
+            out[tuple(slice(*_ints((o, o + n))) for (o, _), n in zip(node.marg, old, strict=True))] = operands[0]
+            return out
+        case Ops.STACK:
+            return np.stack(operands)
+        case Ops.REDUCE:
+            op, count = node.arg
+            return np.asarray(_REDUCE[op].reduce(operands[0], axis=tuple(range(count)), dtype=operands[0].dtype))
+        case Ops.CONTIGUOUS | Ops.DETACH | Ops.CONTIGUOUS_BACKWARD:
+            return operands[0]
+        case _ if node.op in GroupOp.Elementwise:
+            return apply(node, operands)
+    raise UnsupportedError(f"evaluation of {node.op.name}")

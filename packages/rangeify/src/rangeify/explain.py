@@ -1,0 +1,60 @@
+"""A readable account of a Schedule."""
+
+from __future__ import annotations
+
+import math
+
+from uopgraph import GroupOp, Ops, UOp, infix
+
+from rangeify.kernels import loops_of, store_of
+from rangeify.schedule_types import Kernel, Schedule
+
+
+def operations(body: UOp) -> int:
+    """Element-wise operations and combines that one execution of a kernel body does (index arithmetic not counted)."""
+    outer, _ = loops_of(body)
+    value = store_of(body).src[1]
+    total = 0
+    for node in value.toposort(gate=lambda n: n.op is not Ops.INDEX):
+        count = math.prod(_extent(r) for r in (*node.ranges, *(node.src[1:] if node.op is Ops.REDUCE else ())))
+        if node.op is Ops.REDUCE or (node.op in GroupOp.ALU and node.ranges):
+            total += count
+    return total if outer or total else 0
+
+
+def _extent(r: UOp) -> int:
+    return int(r.src[0].vmax)
+
+
+def _loops(kernel: Kernel) -> str:
+    outer, reduced = loops_of(kernel.body)
+    sizes = [infix(r.src[0]) for r in outer] + [f"{infix(r.src[0])}R" for r in reduced]
+    return "[" + " x ".join(sizes) + "]"
+
+
+def explain(schedule: Schedule) -> str:
+    """One paragraph a kernel, then the memory."""
+    lines = []
+    for i, kernel in enumerate(schedule.kernels):
+        out, *_ = kernel.buffers
+        read = sum(schedule.buffers[b].nbytes for b in kernel.reads)
+        written = schedule.buffers[out].nbytes
+        lines.append(f"kernel {i}: {kernel.function_name} {_loops(kernel)}")
+        lines.append(
+            f"  reads {', '.join(_describe(schedule, b) for b in kernel.reads) or 'nothing'}"
+            f"; writes {_describe(schedule, out)}"
+        )
+        lines.append(f"  {read} bytes in, {written} bytes out, {operations(kernel.body)} operations")
+        if schedule.buffers[out].reason:
+            lines.append(f"  stored because {schedule.buffers[out].reason}")
+        elif i + 1 < len(schedule.kernels) or len(schedule.kernels) == 1:
+            lines.append("  stored because it was asked for")
+    arena = schedule.arena
+    total = sum(schedule.buffers[b].nbytes for b in arena.offsets)
+    lines.append(f"arena: {arena.nbytes} bytes for {len(arena.offsets)} temporaries of {total} bytes")
+    return "\n".join(lines)
+
+
+def _describe(schedule: Schedule, index: int) -> str:
+    buffer = schedule.buffers[index]
+    return f"{buffer.name} {buffer.dtype.name}{list(buffer.shape)}"

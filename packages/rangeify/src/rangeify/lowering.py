@@ -1,0 +1,88 @@
+"""One call body to a LINEAR of kernels, cached by content (scheduler spec 1 and 4)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+from uopgraph import Ops, UOp
+
+from rangeify.buffers import stage_to_storage
+from rangeify.config import Config
+from rangeify.errors import UnsupportedError
+from rangeify.kernels import split_kernels
+from rangeify.order import create_schedule
+from rangeify.prepare import prepare
+from rangeify.ranges import run_rangeify
+from rangeify.unstage import unstage
+
+
+@attrs.frozen(eq=False)
+class Lowered:
+    """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each ALLOC slot
+    why that value is stored."""
+
+    linear: UOp
+    reasons: Mapping[int, str]
+
+
+#: Lowered bodies by (content key, configuration): the memory level of the schedule cache.
+_cache: Final[dict[tuple[bytes, tuple[object, ...]], Lowered]] = {}
+_lock: Final = threading.Lock()
+
+
+@attrs.define
+class CacheStatistics:
+    """How many bodies were found in the cache and how many were lowered, since the process began."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+statistics: Final = CacheStatistics()
+
+
+def clear_schedule_cache() -> None:
+    """Forget every cached schedule."""
+    with _lock:
+        _cache.clear()
+
+
+def lower_sink(body: UOp, config: Config) -> Lowered:
+    """Lower the SINK of a call body; every stage in the order of scheduler spec 1, without the cache."""
+    if config.fusion != "reference":
+        raise UnsupportedError(f'Config.fusion="{config.fusion}"')
+    if config.max_kernel_buffers:
+        raise UnsupportedError("Config.max_kernel_buffers")
+    if config.fast_math:
+        raise UnsupportedError("Config.fast_math")
+    ranged, found = run_rangeify(prepare(body), config)
+    unstaged, removal = unstage(ranged, config)
+    stored, allocation = stage_to_storage(unstaged)
+    linear = create_schedule(split_kernels(stored))
+    reasons = {}
+    for stage, filled in allocation.place.items():
+        reasons[filled.buf_uop.arg.slot] = removal.kept.get(stage, "stored")
+    return Lowered(linear, reasons)
+
+
+def lower_call(call: UOp, config: Config) -> Lowered:
+    """The lowered body of a CALL, from the cache when an equal body was lowered under an equal configuration."""
+    body = call.src[0]
+    assert call.op is Ops.CALL
+    if config.schedule_cache >= 2:
+        raise UnsupportedError("Config.schedule_cache=2 (the cache on disk)")
+    if config.schedule_cache == 0:
+        return lower_sink(body, config)
+    key = (body.key, config.key())
+    with _lock:
+        hit = _cache.get(key)
+    if hit is not None:
+        statistics.hits += 1
+        return hit
+    statistics.misses += 1
+    lowered = lower_sink(body, config)
+    with _lock:
+        return _cache.setdefault(key, lowered)

@@ -1,0 +1,110 @@
+"""The order of kernels: read-after-write and write-after-read edges and one topological sort
+(scheduler spec 12)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import attrs
+from uopgraph import GroupOp, Ops, UOp
+
+from rangeify.errors import CycleError, ScheduleError
+
+_STATES = GroupOp.Defines | {Ops.AFTER}
+
+
+def state_of(node: UOp) -> UOp:
+    """The state of storage under views and casts: an AFTER or the storage itself."""
+    while node.op not in _STATES:
+        if node.op not in GroupOp.Movement | {Ops.BITCAST, Ops.INDEX, Ops.CAST}:
+            raise ScheduleError("create_schedule", f"{node.op.name} is no state of storage")
+        node = node.src[0]
+    return node
+
+
+def _kernels(state: UOp) -> tuple[UOp, ...]:
+    """The kernels that an AFTER waits for directly."""
+    return tuple(s for s in state.src[1:] if s.op is Ops.CALL) if state.op is Ops.AFTER else ()
+
+
+@attrs.define
+class _Graph:
+    """Kernels with edges to those that must come later; parallel edges are kept once."""
+
+    successors: dict[UOp, dict[UOp, None]] = attrs.field(factory=dict)
+    waits: dict[UOp, int] = attrs.field(factory=dict)
+
+    def add(self, kernel: UOp) -> None:
+        if kernel not in self.successors:
+            self.successors[kernel] = {}
+            self.waits[kernel] = 0
+
+    def edge(self, before: UOp, after: UOp) -> None:
+        self.add(before)
+        self.add(after)
+        if before is not after and after not in self.successors[before]:
+            self.successors[before][after] = None
+            self.waits[after] += 1
+
+
+def create_schedule(graph: UOp) -> UOp:
+    """LINEAR of the kernel calls on plain storage, every reader after the writer of the state that it reads and
+    before the writer that supersedes it. Raises :class:`CycleError` naming the kernels when there is no order."""
+    result = _Graph()
+    reads: list[tuple[UOp, UOp]] = []  # (kernel, state that it reads)
+    writes: dict[UOp, dict[UOp, None]] = {}  # state -> kernels that supersede it
+    for state in graph.toposort(enter_calls=False):
+        if state.op is not Ops.AFTER:
+            continue
+        own = _kernels(state)
+        previous = state_of(state.src[0])
+        members = _kernels(previous)
+        for kernel in own:
+            result.add(kernel)
+            if kernel not in members:
+                writes.setdefault(previous, {})[kernel] = None
+        waited = [d for d in state.src[1:] if d.op is Ops.AFTER]
+        for dependency in state.src[1:]:
+            if dependency.op not in (Ops.CALL, Ops.AFTER):
+                raise ScheduleError("create_schedule", f"a state waits for {dependency.op.name}")
+        for kernel in own:
+            for argument in kernel.src[1:]:
+                read = state_of(argument)
+                reads.append((kernel, read))
+                for before in _kernels(read):
+                    result.edge(before, kernel)
+            for dependency in waited:
+                for before in _kernels(dependency):
+                    result.edge(before, kernel)
+    for reader, state in reads:
+        for writer in writes.get(state, ()):
+            # a kernel that is (also) the writer, or that the reader waits for, is not held back by it
+            if writer is not reader and writer not in reader.backward_slice:
+                result.edge(reader, writer)
+    return UOp(Ops.LINEAR, None, tuple(_on_storage(k) for k in _sorted(result)))
+
+
+def _on_storage(kernel: UOp) -> UOp:
+    return kernel.replace(src=(kernel.src[0], *(state_of(a).buf_uop for a in kernel.src[1:])))
+
+
+def _sorted(graph: _Graph) -> list[UOp]:
+    waits = dict(graph.waits)
+    ready = deque(k for k, n in waits.items() if n == 0)
+    order = []
+    while ready:
+        kernel = ready.popleft()
+        order.append(kernel)
+        for after in graph.successors[kernel]:
+            waits[after] -= 1
+            if waits[after] == 0:
+                ready.append(after)
+    if len(order) < len(waits):
+        names = tuple(_describe(k) for k, n in waits.items() if n > 0)
+        raise CycleError(f"cycle detected in assign graph: no order of {', '.join(names)}", names)
+    return order
+
+
+def _describe(kernel: UOp) -> str:
+    buffers = ", ".join(f"{s.op.name} {s.arg.slot}" for s in (state_of(a).buf_uop for a in kernel.src[1:]))
+    return f"{kernel.src[0].arg.name}({buffers})"

@@ -1,0 +1,107 @@
+"""Early rewrites of the tensor graph, before ranges are assigned (scheduler spec 6)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from uopgraph import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, identity_element
+
+from rangeify.errors import UnsupportedError
+
+
+def _strip(x: UOp) -> UOp:
+    return x.src[0]
+
+
+def _strip_views(x: UOp) -> UOp | None:
+    """The sources of a SINK, and what an AFTER waits for, are states of storage, not views of them."""
+    first = 0 if x.op is Ops.SINK else 1
+    return x.rebuild(x.src[:first] + tuple(s.unsharded_base for s in x.src[first:]))
+
+
+def _state_of_view(x: UOp, view: UOp) -> UOp:
+    """AFTER(view(s), deps) -> view(AFTER(s, deps)): the state of a view is that of its base (reading 31)."""
+    return view.rebuild((x.replace(src=(view.src[0], *x.src[1:])), *view.src[1:]))
+
+
+def _merge_reshapes(x: UOp, inner: UOp) -> UOp:
+    return inner.src[0].reshape(x.shape)
+
+
+def _no_movement(x: UOp) -> UOp | None:
+    """A RESHAPE to the same shape, a PERMUTE of nothing."""
+    if x.op is Ops.RESHAPE:
+        return x.src[0] if x.src[0].shape == x.shape else None
+    return x.src[0] if x.arg == tuple(range(len(x.shape))) else None
+
+
+def _merge_permutes(x: UOp, inner: UOp) -> UOp:
+    return inner.src[0].permute(tuple(inner.arg[i] for i in x.arg))
+
+
+def _empty_reduce(x: UOp) -> UOp | None:
+    """A reduction over an empty axis is the identity element."""
+    if 0 in x.src[0].shape and 0 not in x.shape:
+        return x.const_like(identity_element(x.arg[0], x.dtype))
+    return None
+
+
+def _reaches(value: UOp, storage: UOp) -> list[UOp]:
+    """The nodes of `value` through which it reads `storage`, not looking behind what is stored anyway."""
+    gate = {Ops.CONTIGUOUS, Ops.COPY}
+    found: dict[UOp, bool] = {}
+    for node in value.toposort(gate=lambda n: n.op not in gate, enter_calls=False):
+        found[node] = node is storage or any(found.get(s, False) for s in node.src[: _data_sources(node)])
+    return [n for n, hit in found.items() if hit]
+
+
+def _data_sources(x: UOp) -> int:
+    return 1 if x.op in GroupOp.Movement or x.op in (Ops.AFTER, Ops.REDUCE) else len(x.src)
+
+
+_ELEMENT_KEEPING: Final = frozenset({Ops.RESHAPE, Ops.EXPAND})
+
+
+def _store_hazard(x: UOp, target: UOp, value: UOp) -> UOp | None:
+    """A kernel may read its own target only at the index that it stores (scheduler spec 6.2, reading 31).
+
+    A value that reaches the target through anything that can move elements is computed into storage of its own
+    first. Reading at another place through RESHAPE alone is caught when indices are known.
+    """
+    if value.op is Ops.CONTIGUOUS:
+        return None
+    base = target.base
+    for node in _reaches(value, base):
+        if node is not target and node.op in GroupOp.Movement - {Ops.RESHAPE}:
+            return x.replace(src=(target, value.contiguous(), *x.src[2:]))
+    return None
+
+
+def _unsupported(x: UOp) -> None:
+    raise UnsupportedError(f"{x.op.name} in a tensor graph")
+
+
+pm_prepare: Final = PatternMatcher(
+    [
+        (UPat({Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}, name="x"), _strip),
+        (UPat({Ops.SINK, Ops.AFTER}, name="x"), _strip_views),
+        (UPat(Ops.AFTER, src=(UPat(GroupOp.Movement, name="view"),), allow_any_len=True, name="x"), _state_of_view),
+        (UPat(Ops.RESHAPE, src=(UPat(Ops.RESHAPE, name="inner"), UPat()), name="x"), _merge_reshapes),
+        (UPat({Ops.RESHAPE, Ops.PERMUTE}, name="x"), _no_movement),
+        (UPat(Ops.PERMUTE, src=(UPat(Ops.PERMUTE, name="inner"),), name="x"), _merge_permutes),
+        (UPat(Ops.REDUCE, name="x"), _empty_reduce),
+        (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="value")), name="x"), _store_hazard),
+        (
+            UPat(
+                {Ops.COPY, Ops.ALLREDUCE, Ops.UNSHARD, Ops.MSTACK, Ops.MSELECT, Ops.CALL, Ops.TUPLE, Ops.GETTUPLE},
+                name="x",
+            ),
+            _unsupported,
+        ),
+    ]
+)
+
+
+def prepare(sink: UOp) -> UOp:
+    """The tensor graph without marks that mean nothing to scheduling, with store hazards resolved."""
+    return graph_rewrite(sink, pm_prepare, name="prepare")

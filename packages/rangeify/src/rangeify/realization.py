@@ -1,0 +1,47 @@
+"""Realisation: schedule, run, and let live Tensors read the storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from uopgraph import UOp, strong_dtype
+
+from rangeify import storage
+from rangeify.build import build
+from rangeify.config import Config
+from rangeify.errors import InputError
+from rangeify.executor import evaluate_expression
+from rangeify.executor.execute import execute
+from rangeify.schedule_types import Role
+from rangeify.storage import Array
+from rangeify.tensor import Tensor, live_tensors
+
+
+def realize(*tensors: Tensor, config: Config | None = None) -> None:
+    """Compute `tensors`; afterwards they, and every live Tensor that holds one of their values, have storage."""
+    built = build(tensors, Config.from_environment() if config is None else config)
+    schedule = built.schedule
+    memory = execute(schedule)
+    assert schedule.nodes is not None
+    for node, buffer, array in zip(schedule.nodes, schedule.buffers, memory, strict=True):
+        if buffer.role in (Role.OUTPUT, Role.INPUT_OUTPUT):
+            storage.set_contents(node, array)
+    if built.buffer_map:
+        for tensor in live_tensors():
+            tensor.rebind(tensor.uop.substitute(built.buffer_map, name="rebind", walk=True))
+
+
+def _contents(buffer: UOp) -> Array:
+    array = storage.contents(buffer)
+    if array is None:
+        raise InputError(f"a buffer of shape {buffer.shape} has no contents")
+    return array
+
+
+def to_numpy(tensor: Tensor) -> npt.NDArray[Any]:
+    """The value of `tensor` as an array of its own; realises it."""
+    realize(tensor)
+    value = evaluate_expression(tensor.uop, _contents)
+    return np.array(value, dtype=storage.numpy_dtype(strong_dtype(tensor.dtype)), copy=True)

@@ -1,0 +1,42 @@
+"""Reductions of graph nodes with the accumulation rules of graph spec 4."""
+
+from __future__ import annotations
+
+import math
+
+from uopgraph import DType, UOp, dtypes, sum_acc_dtype
+
+from rangeify.errors import ShapeError
+
+
+def reduce_sum(x: UOp, axes: tuple[int, ...], keepdims: bool, dtype: DType | None) -> UOp:
+    """Sum in at least 32 bits; the result is `dtype`, else `x`'s own dtype for floats and the wide one for integers."""
+    wide = sum_acc_dtype(x.dtype if dtype is None else dtype)
+    total = x.cast(wide).sum(axes, keepdims)
+    if dtype is not None:
+        return total.cast(dtype)
+    return total.cast(x.dtype) if x.dtype.is_float else total
+
+
+def reduce_mean(x: UOp, axes: tuple[int, ...], keepdims: bool) -> UOp:
+    """The sum over the number of elements in at least float32, rounded once to `x`'s dtype (integers: float32)."""
+    wide = sum_acc_dtype(x.dtype if x.dtype.is_float else dtypes.default_float)
+    count = math.prod(int(x.shape[a]) for a in axes)
+    mean = x.cast(wide).sum(axes, keepdims) / float(count) if count else x.cast(wide).sum(axes, keepdims) * math.nan
+    return mean.cast(x.dtype) if x.dtype.is_float else mean
+
+
+def matmul(a: UOp, b: UOp) -> UOp:
+    """The product of stacks of matrices (or vectors), accumulated like :func:`reduce_sum`."""
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError("matmul of a 0-d tensor")
+    left = a.unsqueeze(0) if a.ndim == 1 else a
+    right = b.unsqueeze(1) if b.ndim == 1 else b
+    if left.shape[-1] != right.shape[-2]:
+        raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}")
+    wide = sum_acc_dtype(a.dtype)
+    product = left.unsqueeze(-1).cast(wide) * right.unsqueeze(-3).cast(wide)
+    out = product.sum(-2).cast(a.dtype) if a.dtype.is_float else product.sum(-2)
+    if a.ndim == 1:
+        out = out.squeeze(-2)
+    return out.squeeze(-1) if b.ndim == 1 else out

@@ -1,0 +1,195 @@
+"""The Schedule: kernels in order, their buffers, and the arena (the contract of this package)."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from uopgraph import DType, Ops, UOp, from_json, to_json
+
+from rangeify.errors import RangeifyError
+from rangeify.kernels import loops_of, store_of
+from rangeify.storage import named_dtype
+
+
+class Role(enum.Enum):
+    """How a buffer takes part in a schedule."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INPUT_OUTPUT = "input_output"
+    TEMPORARY = "temporary"
+
+
+@attrs.frozen
+class Buffer:
+    """Storage of a schedule. ``shape`` is the host shape; ``reason`` says why a temporary is stored."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    device: str
+    role: Role
+    reason: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes of the host form."""
+        total = self.dtype.itemsize
+        for d in self.shape:
+            total *= d
+        return total
+
+
+@attrs.frozen(eq=False)
+class Kernel:
+    """One kernel call. ``body`` is SINK(END(STORE(...), loops)) over PARAM slots; slot i is buffer ``buffers[i]``,
+    slot 0 is written. Equal bodies are the same object."""
+
+    body: UOp
+    buffers: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """``E`` or ``r`` and the loop sizes; need not be unique."""
+        return str(self.body.arg.name)
+
+    @property
+    def function_name(self) -> str:
+        """A valid identifier, unique per body: the readable name and 8 hex digits of the body's key (reading 41)."""
+        return f"{self.body.arg.function_name}_{self.body.key.hex()[:8]}"
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The buffers that are loaded from, in slot order."""
+        return tuple(self.buffers[s] for s in loaded_slots(self.body))
+
+
+def loaded_slots(body: UOp) -> tuple[int, ...]:
+    """The PARAM slots that a kernel body loads from."""
+    value = store_of(body).src[1]
+    slots = {n.src[0].arg.slot for n in value.toposort() if n.op is Ops.INDEX}
+    return tuple(sorted(slots))
+
+
+@attrs.frozen
+class Arena:
+    """Memory that temporaries share: byte offset of each planned buffer (by index), and the size."""
+
+    nbytes: int = 0
+    alignment: int = 1
+    offsets: Mapping[int, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen(eq=False)
+class Schedule:
+    """What :func:`rangeify.schedule` returns.
+
+    ``items``: everything in order. ``buffers``: all storage; items and the arena refer to it by index.
+    ``inputs``: the input buffers in the order in which the scheduled expressions mention them. ``outputs``: for
+    each scheduled Tensor its value as an expression over PARAM(slot = buffer index). ``nodes``: the BUFFER node
+    of each buffer in this process; None for a schedule that was read from JSON.
+    """
+
+    items: tuple[Kernel, ...]
+    buffers: tuple[Buffer, ...]
+    arena: Arena
+    inputs: tuple[int, ...]
+    outputs: tuple[UOp, ...]
+    variables: Mapping[str, int | None] = attrs.field(factory=dict)
+    nodes: tuple[UOp, ...] | None = None
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The compute items, in order."""
+        return self.items
+
+    def explain(self) -> str:
+        """A readable account: per kernel its name, loops, buffers, bytes, operations; per temporary why it is stored."""
+        from rangeify.explain import explain
+
+        return explain(self)
+
+    def to_json(self) -> str:
+        """The schedule as JSON text; storage is written without contents and without process-wide numbers."""
+        bodies: dict[UOp, int] = {}
+        for item in self.items:
+            bodies.setdefault(item.body, len(bodies))
+        data = {
+            "rangeify": FORMAT,
+            "bodies": [json.loads(to_json(b)) for b in bodies],
+            "items": [{"kernel": bodies[k.body], "buffers": list(k.buffers)} for k in self.items],
+            "buffers": [
+                {
+                    "name": b.name,
+                    "shape": list(b.shape),
+                    "dtype": b.dtype.name,
+                    "device": b.device,
+                    "role": b.role.value,
+                    "reason": b.reason,
+                }
+                for b in self.buffers
+            ],
+            "arena": {
+                "nbytes": self.arena.nbytes,
+                "alignment": self.arena.alignment,
+                "offsets": sorted(self.arena.offsets.items()),
+            },
+            "inputs": list(self.inputs),
+            "outputs": [json.loads(to_json(o)) for o in self.outputs],
+            "variables": dict(self.variables),
+        }
+        return json.dumps(data, indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> Schedule:
+        """The inverse of :meth:`to_json`. Raises :class:`ScheduleFormatError` for other text."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ScheduleFormatError(f"not JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("rangeify") != FORMAT:
+            raise ScheduleFormatError(f"not a schedule of format {FORMAT}")
+        try:
+            return _decode(data)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ScheduleFormatError(f"malformed schedule: {type(error).__name__}: {error}") from error
+
+
+FORMAT = 1
+
+
+class ScheduleFormatError(RangeifyError, ValueError):
+    """Text that is no schedule."""
+
+
+def _decode(data: dict[str, Any]) -> Schedule:
+    bodies = [from_json(json.dumps(b)) for b in data["bodies"]]
+    buffers = tuple(
+        Buffer(
+            b["name"], tuple(b["shape"]), named_dtype(b["dtype"]), b["device"], Role(b["role"]), b["reason"]
+        )
+        for b in data["buffers"]
+    )
+    items = tuple(Kernel(bodies[k["kernel"]], tuple(k["buffers"])) for k in data["items"])
+    for item in items:
+        slots = {n.arg.slot for n in item.body.toposort() if n.op is Ops.PARAM}
+        if slots != set(range(len(item.buffers))) or not all(0 <= b < len(buffers) for b in item.buffers):
+            raise ScheduleFormatError(f"the arguments of kernel {item.name} do not fit its body")
+        loops_of(item.body)
+    arena = data["arena"]
+    offsets = {int(i): int(o) for i, o in arena["offsets"]}
+    for i, offset in offsets.items():
+        if not 0 <= offset <= arena["nbytes"] - buffers[i].nbytes:
+            raise ScheduleFormatError(f"buffer {buffers[i].name} does not lie in the arena")
+    return Schedule(
+        items,
+        buffers,
+        Arena(arena["nbytes"], arena["alignment"], offsets),
+        tuple(data["inputs"]),
+        tuple(from_json(json.dumps(o)) for o in data["outputs"]),
+        dict(data["variables"]),
+    )

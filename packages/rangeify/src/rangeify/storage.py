@@ -1,0 +1,104 @@
+"""Storage nodes and the host arrays behind them.
+
+A BUFFER node is N-dimensional: its shape is the host shape of what it stores. The bytes of a buffer that has
+been filled live in a side table keyed weakly by the node (the only state of this module): when the last
+expression that reads a buffer goes, its array goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+from uopgraph import DType, Ops, UOp, dtypes
+
+from rangeify.errors import UnsupportedDtype
+
+Array: TypeAlias = npt.NDArray[Any]
+
+#: The device of a Tensor that is made without one.
+DEFAULT_DEVICE: Final = "cpu"
+
+_data: Final[WeakKeyDictionary[UOp, Array]] = WeakKeyDictionary()
+
+_NUMPY_NAMES: Final = frozenset(
+    {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
+    | {"float16", "float32", "float64"}
+)
+_ML_DTYPES: Final = {
+    "bfloat16": "bfloat16",
+    "fp8e4m3": "float8_e4m3fn",
+    "fp8e5m2": "float8_e5m2",
+    "fp8e4m3fnuz": "float8_e4m3fnuz",
+    "fp8e5m2fnuz": "float8_e5m2fnuz",
+}
+
+
+def numpy_dtype(dtype: DType, tensor: str = "a tensor") -> np.dtype[Any]:
+    """The NumPy dtype that stores `dtype`. bfloat16 and the 8-bit floats need the package ml_dtypes.
+
+    Raises :class:`UnsupportedDtype` naming `tensor` for a dtype without a host form.
+    """
+    if dtype.name in _NUMPY_NAMES:
+        return np.dtype(dtype.name)
+    if dtype.name in _ML_DTYPES:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise UnsupportedDtype(f"{dtype.name} (install ml_dtypes)", tensor) from None
+        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype.name]))
+    raise UnsupportedDtype(dtype.name, tensor)
+
+
+def dtype_of(array_dtype: np.dtype[Any]) -> DType:
+    """The dtype of the elements of a NumPy array."""
+    name = array_dtype.name
+    for ours, theirs in _ML_DTYPES.items():
+        if theirs == name:
+            name = ours
+    found = getattr(dtypes, name, None) if name in _NUMPY_NAMES or name in _ML_DTYPES else None
+    if not isinstance(found, DType):
+        raise UnsupportedDtype(array_dtype.name, "an array")
+    return found
+
+
+def named_dtype(name: str) -> DType:
+    """The dtype called `name`. Raises :class:`UnsupportedDtype` when there is none."""
+    found = getattr(dtypes, name, None)
+    if not isinstance(found, DType):
+        raise UnsupportedDtype(name, "a dtype argument")
+    return found
+
+
+def new_buffer(shape: tuple[int, ...], dtype: DType, device: str) -> UOp:
+    """A fresh BUFFER of a host shape, without contents."""
+    slot = UOp.new_buffer(device, 1, dtype).arg
+    return UOp.storage(Ops.BUFFER, slot, shape)
+
+
+def from_array(array: Array, device: str = DEFAULT_DEVICE) -> UOp:
+    """A fresh BUFFER that holds a copy of `array` in C order."""
+    buffer = new_buffer(array.shape, dtype_of(array.dtype), device)
+    set_contents(buffer, np.array(array, order="C", copy=True))
+    return buffer
+
+
+def contents(buffer: UOp) -> Array | None:
+    """The host array behind a BUFFER, None when it was never filled."""
+    return _data.get(buffer)
+
+
+def set_contents(buffer: UOp, array: Array) -> None:
+    """Put `array` behind `buffer`; the array is kept, not copied, and must not be changed by the caller."""
+    assert array.shape == buffer.shape
+    _data[buffer] = array
+
+
+def nbytes(node: UOp) -> int:
+    """The size of a storage node in bytes, with symbolic dimensions at their maximum."""
+    total = node.dtype.itemsize
+    for d in node.max_shape:
+        total *= d
+    return total

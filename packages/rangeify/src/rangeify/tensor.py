@@ -1,0 +1,521 @@
+"""The lazy Tensor: a name for a value in a graph of operations (design 9).
+
+Nothing is computed when an expression is written. ``bool``, ``int``, ``float``, ``index``, ``print``,
+``np.asarray`` and :meth:`Tensor.realize` compute.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final, Self, SupportsIndex, TypeAlias, cast
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
+
+from rangeify import storage
+from rangeify.errors import AssignError, ShapeError, UnsupportedError
+from rangeify.promotion import common_dtype, convert, promote
+
+DTypeLike: TypeAlias = DType | str | npt.DTypeLike
+TensorLike: TypeAlias = "Tensor | bool | int | float | npt.ArrayLike"
+
+#: What NumPy makes of nested lists of Python numbers, and what they are here.
+_DEFAULTS: Final = {np.dtype(np.int64): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.float32)}
+
+_serial: Final = itertools.count()
+#: Every live Tensor, so that realising one lets all others that hold the same value read its storage.
+_live: Final[WeakValueDictionary[int, Tensor]] = WeakValueDictionary()
+
+
+def live_tensors() -> list[Tensor]:
+    """The Tensors that are alive, in order of creation."""
+    return [t for _, t in sorted(_live.items())]
+
+
+def as_dtype(dtype: DTypeLike) -> DType:
+    """A dtype given as a :class:`uopgraph.DType`, by its name, or as a NumPy dtype."""
+    if isinstance(dtype, DType):
+        return dtype
+    return storage.named_dtype(dtype) if isinstance(dtype, str) else storage.dtype_of(np.dtype(dtype))
+
+
+def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
+    if isinstance(value, Tensor):
+        value = value.uop
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        return UOp.const(value, dtype)
+    if not isinstance(value, UOp):
+        array = np.asarray(value)
+        if isinstance(value, list | tuple) and array.dtype in _DEFAULTS:
+            array = array.astype(_DEFAULTS[array.dtype])
+        value = storage.from_array(array, device or storage.DEFAULT_DEVICE)
+    elif device is not None and value.device is not None and value.device != device:
+        raise UnsupportedError(f"copy of a tensor from {value.device} to {device}")
+    return value if dtype is None else convert(value, dtype)
+
+
+class Tensor:
+    """A lazy N-dimensional array.
+
+    `data` is an array or nested list (copied), a Python number (a constant without a committed width), another
+    Tensor or a graph node. Two dtypes meet by the lattice of graph spec 4; shapes broadcast as in NumPy.
+    Operators build nodes; ``==`` and ``!=`` are element-wise.
+    """
+
+    __slots__ = ("__weakref__", "_serial", "_uop")
+    __array_priority__ = 1000.0
+
+    def __init__(self, data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> None:
+        self._uop = _as_node(data, None if dtype is None else as_dtype(dtype), device)
+        self._serial = next(_serial)
+        _live[self._serial] = self
+
+    # facts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def uop(self) -> UOp:
+        """The graph node of the present value."""
+        return self._uop
+
+    def rebind(self, uop: UOp) -> None:
+        """Let this Tensor stand for another node of the same value; used when a value gets storage."""
+        self._uop = uop
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return cast("tuple[int, ...]", self._uop.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self._uop.dtype
+
+    @property
+    def device(self) -> Any:
+        """The device string; None for a constant."""
+        return self._uop.device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d Tensor")
+        return self.shape[0]
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.numpy()!r})"
+
+    # creation ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def full(cls, shape: Sequence[int], value: bool | int | float, dtype: DTypeLike | None = None) -> Self:
+        """A constant of a shape; it has no storage and no device."""
+        node = UOp.const(value, strong_dtype(dtypes.from_py(value)) if dtype is None else as_dtype(dtype))
+        return cls(node.expand(tuple(shape)) if len(shape) else node)
+
+    @classmethod
+    def zeros(cls, *shape: int, dtype: DTypeLike = dtypes.default_float) -> Self:
+        """A constant 0 of a shape."""
+        return cls.full(shape, 0, dtype)
+
+    @classmethod
+    def ones(cls, *shape: int, dtype: DTypeLike = dtypes.default_float) -> Self:
+        """A constant 1 of a shape."""
+        return cls.full(shape, 1, dtype)
+
+    # element-wise -----------------------------------------------------------------------------------------------
+
+    def _unary(self, op: Ops) -> Tensor:
+        node = self._uop
+        if not node.dtype.is_float and op not in _KEEPS_INTEGERS:
+            node = convert(node, dtypes.default_float)
+        elif not node.dtype.is_float:
+            return self
+        return Tensor(node.alu(op))
+
+    def _binary(self, op: Ops, other: Any, swap: bool = False) -> Tensor:
+        if not _is_operand(other):
+            return NotImplemented
+        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        a, b = promote(*nodes)
+        return Tensor(a.alu(op, b))
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._binary(Ops.ADD, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._binary(Ops.ADD, other, swap=True)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._binary(Ops.MUL, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._binary(Ops.MUL, other, swap=True)
+
+    def _difference(self, other: Any, swap: bool) -> Tensor:
+        if not _is_operand(other):
+            return NotImplemented
+        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        a, b = promote(*nodes)
+        if a.dtype is dtypes.bool:
+            raise UnsupportedError("subtraction of bool tensors: use ^")
+        return Tensor(a - b)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._difference(other, swap=False)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._difference(other, swap=True)
+
+    def _quotient(self, other: Any, swap: bool) -> Tensor:
+        if not _is_operand(other):
+            return NotImplemented
+        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        dtype = common_dtype(*nodes)
+        if not dtype.is_float:
+            dtype = dtypes.default_float
+        a, b = (convert(n, dtype) for n in nodes)
+        return Tensor(a.alu(Ops.FDIV, b))
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._quotient(other, swap=False)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._quotient(other, swap=True)
+
+    def _integral(self, op: Ops, other: Any, swap: bool) -> Tensor:
+        if _is_operand(other):
+            dtype = common_dtype(self._uop, _operand(other))
+            if dtype.is_float:
+                raise UnsupportedError(f"{op.name} of {dtype.name} tensors")
+        return self._binary(op, other, swap)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return self._integral(Ops.FLOORDIV, other, swap=False)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return self._integral(Ops.FLOORDIV, other, swap=True)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return self._integral(Ops.FLOORMOD, other, swap=False)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return self._integral(Ops.FLOORMOD, other, swap=True)
+
+    def __and__(self, other: Any) -> Tensor:
+        return self._integral(Ops.AND, other, swap=False)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return self._integral(Ops.AND, other, swap=True)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self._integral(Ops.OR, other, swap=False)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return self._integral(Ops.OR, other, swap=True)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self._integral(Ops.XOR, other, swap=False)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return self._integral(Ops.XOR, other, swap=True)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self._binary(Ops.CMPLT, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self._binary(Ops.CMPLT, other, swap=True)
+
+    def _ordered(self, other: Any, swap: bool) -> Tensor:
+        if not _is_operand(other):
+            return NotImplemented
+        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        a, b = promote(*nodes)
+        return Tensor(a <= b)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self._ordered(other, swap=False)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self._ordered(other, swap=True)
+
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+        different = self._binary(Ops.CMPNE, other)
+        return different if different is NotImplemented else ~different
+
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+        return self._binary(Ops.CMPNE, other)
+
+    def __neg__(self) -> Tensor:
+        if self.dtype is dtypes.bool:
+            raise UnsupportedError("negation of a bool tensor: use ~")
+        return Tensor(-self._uop)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __invert__(self) -> Tensor:
+        if self.dtype.is_float:
+            raise UnsupportedError(f"bitwise not of a {self.dtype.name} tensor")
+        return Tensor(~self._uop)
+
+    def __abs__(self) -> Tensor:
+        if self.dtype.is_unsigned or self.dtype is dtypes.bool:
+            return self
+        # adding 0 makes the absolute value of -0.0 positive
+        positive = (self < 0).where(-self, self)
+        return positive + 0 if self.dtype.is_float else positive
+
+    def maximum(self, other: Any) -> Tensor:
+        """The greater value; nan where either is nan."""
+        return self._binary(Ops.MAX, other)
+
+    def minimum(self, other: Any) -> Tensor:
+        """The lesser value; nan where either is nan."""
+        a, b = promote(self._uop, _operand(other))
+        return Tensor(a.minimum(b))
+
+    def where(self, then: Any, otherwise: Any) -> Tensor:
+        """`then` where this bool tensor is true, else `otherwise`."""
+        if self.dtype is not dtypes.bool:
+            raise UnsupportedError(f"where on a {self.dtype.name} condition")
+        a, b = promote(_operand(then), _operand(otherwise))
+        return Tensor(self._uop.alu(Ops.WHERE, a, b))
+
+    def relu(self) -> Tensor:
+        """The maximum with 0."""
+        return self.maximum(0)
+
+    def exp(self) -> Tensor:
+        """e to the power of each element; integers become the default float, as in all functions below."""
+        return self._unary(Ops.EXP)
+
+    def exp2(self) -> Tensor:
+        return self._unary(Ops.EXP2)
+
+    def log(self) -> Tensor:
+        return self._unary(Ops.LOG)
+
+    def log2(self) -> Tensor:
+        return self._unary(Ops.LOG2)
+
+    def sin(self) -> Tensor:
+        return self._unary(Ops.SIN)
+
+    def cos(self) -> Tensor:
+        return self._unary(Ops.COS)
+
+    def tanh(self) -> Tensor:
+        return self._unary(Ops.TANH)
+
+    def erf(self) -> Tensor:
+        return self._unary(Ops.ERF)
+
+    def sqrt(self) -> Tensor:
+        return self._unary(Ops.SQRT)
+
+    def rsqrt(self) -> Tensor:
+        """1 / sqrt(x) with one rounding."""
+        return self._unary(Ops.RSQRT)
+
+    def reciprocal(self) -> Tensor:
+        return self._unary(Ops.RECIPROCAL)
+
+    def floor(self) -> Tensor:
+        return self._unary(Ops.FLOOR)
+
+    def ceil(self) -> Tensor:
+        return self._unary(Ops.CEIL)
+
+    def trunc(self) -> Tensor:
+        return self._unary(Ops.TRUNC)
+
+    def round(self) -> Tensor:
+        """The nearest integral value, ties to even."""
+        return self._unary(Ops.ROUND_EVEN)
+
+    def sigmoid(self) -> Tensor:
+        """1 / (1 + exp(-x))."""
+        return 1 / ((-self).exp() + 1)
+
+    def cast(self, dtype: DTypeLike) -> Tensor:
+        """The values in another dtype; floats round to nearest even, integers wrap."""
+        return Tensor(convert(self._uop, as_dtype(dtype)))
+
+    astype = cast
+
+    # movement ---------------------------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in row-major order under another shape; one entry may be -1."""
+        return Tensor(self._uop.reshape(*shape))
+
+    def permute(self, *axes: Any) -> Tensor:
+        """Axis i of the result is axis ``axes[i]`` of self."""
+        return Tensor(self._uop.permute(*axes))
+
+    def transpose(self, first: int = -2, second: int = -1) -> Tensor:
+        """Swap two axes."""
+        return Tensor(self._uop.transpose(first, second))
+
+    @property
+    def T(self) -> Tensor:
+        """The axes in reverse order."""
+        return self.permute(tuple(reversed(range(self.ndim))))
+
+    def expand(self, *shape: Any) -> Tensor:
+        """Broadcast to a shape; -1 keeps an axis."""
+        return Tensor(self._uop.expand(*shape))
+
+    broadcast_to = expand
+
+    def flip(self, *axes: Any) -> Tensor:
+        """Reverse axes (all by default)."""
+        return Tensor(self._uop.flip(*(axes or tuple(range(self.ndim)))))
+
+    def pad(self, before_after: Sequence[tuple[int, int]], value: bool | int | float = 0) -> Tensor:
+        """Pad each axis with (before, after) elements of `value`."""
+        return Tensor(self._uop.pad(before_after, value))
+
+    def squeeze(self, axis: int) -> Tensor:
+        """Drop an axis of size 1."""
+        return Tensor(self._uop.squeeze(axis))
+
+    def unsqueeze(self, axis: int) -> Tensor:
+        """Insert an axis of size 1."""
+        return Tensor(self._uop.unsqueeze(axis))
+
+    def flatten(self) -> Tensor:
+        """One dimension of all elements."""
+        return self.reshape(self.size)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """Basic indexing: integers, slices, None, Ellipsis. Denotes the value at this time."""
+        return Tensor(self._uop[key])
+
+    def contiguous(self) -> Tensor:
+        """The same value, stored: a boundary that fusion does not cross."""
+        return Tensor(self._uop.contiguous())
+
+    # reduction --------------------------------------------------------------------------------------------------
+
+    def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+        listed = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+        for a in listed:
+            if not -self.ndim <= a < self.ndim:
+                raise ShapeError(f"axis {a} is out of range for {self.ndim} dimensions")
+        return tuple(sorted({a % self.ndim for a in listed})) if self.ndim else ()
+
+    def sum(
+        self, axis: int | Sequence[int] | None = None, keepdims: bool = False, dtype: DTypeLike | None = None
+    ) -> Tensor:
+        """The sum over `axis` (all by default). Accumulates in at least 32 bits; floats are rounded back to this
+        dtype, integers stay wide."""
+        from rangeify.reduction import reduce_sum
+
+        return Tensor(reduce_sum(self._uop, self._axes(axis), keepdims, None if dtype is None else as_dtype(dtype)))
+
+    def max(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        """The greatest value over `axis` (all by default); nan if one is nan."""
+        return Tensor(self._uop.max(self._axes(axis), keepdims))
+
+    def min(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        """The least value over `axis` (all by default); nan if one is nan."""
+        flipped = ~self if not self.dtype.is_float else -self
+        found = flipped.max(axis, keepdims)
+        return -found if self.dtype.is_float else ~found
+
+    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        """The product over `axis` (all by default), in this dtype."""
+        return Tensor(self._uop.prod(self._axes(axis), keepdims))
+
+    def mean(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        """The sum, accumulated in at least float32, divided by the number of elements, then rounded."""
+        from rangeify.reduction import reduce_mean
+
+        return Tensor(reduce_mean(self._uop, self._axes(axis), keepdims))
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        from rangeify.reduction import matmul
+
+        return Tensor(matmul(*promote(self._uop, _operand(other))))
+
+    # assignment -------------------------------------------------------------------------------------------------
+
+    def assign(self, value: Any) -> Self:
+        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants follow).
+
+        Tensors made earlier keep the old value (design 9).
+        """
+        node = _operand(value)
+        if node.op is Ops.CONST and node.dtype.is_weak:
+            node = convert(node, self.dtype)
+        if node.dtype is not self.dtype:
+            raise AssignError(f"assign dtype mismatch: {node.dtype.name} to {self.dtype.name}")
+        if node.device is not None and self.device is not None and node.device != self.device:
+            raise AssignError(f"assign device mismatch: {node.device} to {self.device}")
+        self._uop = node.expand(self.shape) if self.shape else node.reshape(())
+        return self
+
+    # realisation ------------------------------------------------------------------------------------------------
+
+    def realize(self) -> Self:
+        """Compute this value and let every live Tensor that holds it read the storage."""
+        from rangeify.realization import realize
+
+        realize(self)
+        return self
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """The value as a NumPy array of its own (weak constants in the default dtypes)."""
+        from rangeify.realization import to_numpy
+
+        return to_numpy(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def item(self) -> Any:
+        """The value of a Tensor of one element as a Python number."""
+        if self.size != 1:
+            raise ShapeError(f"item() of a Tensor of shape {self.shape}")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        return cast(SupportsIndex, self.item()).__index__()
+
+
+_KEEPS_INTEGERS: Final = frozenset({Ops.FLOOR, Ops.CEIL, Ops.TRUNC, Ops.ROUND_EVEN})
+
+
+def _is_operand(value: object) -> bool:
+    return isinstance(value, Tensor | bool | int | float | np.ndarray | np.generic)
+
+
+def _operand(value: Any) -> UOp:
+    return value.uop if isinstance(value, Tensor) else _as_node(value, None, None)
