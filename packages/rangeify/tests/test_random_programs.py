@@ -71,10 +71,12 @@ def run_program(inputs: list[Any], steps: list[Step]) -> list[Any]:
     values = list(inputs)
     for name, i, j, k in steps:
         x, y = values[i % len(values)], values[j % len(values)]
-        if name in BINARY:
-            out = BINARY[name](x, y) if compatible(x, y) else x
-        else:
+        if name in UNARY:
             out = UNARY[name](x, k)
+        elif compatible(x, y):
+            out = BINARY[name](x, y)
+        else:
+            out = x
         if not small(out):
             out = x
         values.append(out if isinstance(out, Tensor) else np.array(out))
@@ -114,7 +116,9 @@ def equal(a: Any, b: Any) -> bool:
 @given(arrays(), steps)
 @pytest.mark.sweep(default=100, full=2000)
 def test_programs_equal_numpy_in_any_block_order(inputs: list[Any], program: list[Step]) -> None:
-    """checklist 15, 22, 70: before and after planning, in any order of output blocks, from the cache or not."""
+    """checklist 15, 22, 70: before and after planning, in any order of output blocks, from the cache or
+    not.
+    """
     with np.errstate(all="ignore"):
         want = run_program([a.copy() for a in inputs], program)
     got = run_program([Tensor(a) for a in inputs], program)
@@ -130,7 +134,9 @@ def test_programs_equal_numpy_in_any_block_order(inputs: list[Any], program: lis
 @given(arrays(), steps)
 @pytest.mark.sweep(default=50, full=1000)
 def test_realising_in_pieces_changes_nothing(inputs: list[Any], program: list[Step]) -> None:
-    """checklist 53: values realised one by one, first to last or last to first, are those realised together."""
+    """checklist 53: values realised one by one, first to last or last to first, are those realised
+    together.
+    """
     with np.errstate(all="ignore"):
         want = run_program([a.copy() for a in inputs], program)
     for order in (1, -1):

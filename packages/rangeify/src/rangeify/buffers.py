@@ -1,20 +1,24 @@
-"""Stages that stayed become storage: ALLOC, a loop that fills it, and readers that wait (scheduler spec 10)."""
+"""Stages that stayed become storage: ALLOC, a loop that fills it, and readers that wait (scheduler spec
+10).
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 import attrs
-from uopgraph import AddrSpace, Ops, PatternMatcher, UOp, UPat, graph_rewrite, strong_dtype
 
 from rangeify.errors import UnsupportedError
+from rangeify.unstage import why_kept
+from uopgraph import AddrSpace, Ops, PatternMatcher, UOp, UPat, graph_rewrite, strong_dtype
 
 
 @attrs.define
 class Allocation:
-    """The context: how many ALLOCs the call has, and where each stage went."""
+    """The context: how many ALLOCs the call has, where each stage went, and why each ALLOC slot is there."""
 
     count: int = 0
+    reasons: dict[int, str] = attrs.field(factory=dict)
     place: dict[UOp, UOp] = attrs.field(factory=dict)
 
 
@@ -36,6 +40,7 @@ def _stage_to_storage(ctx: Allocation, stage: UOp, x: UOp) -> UOp:
         value, at = stage.src[0], stage.src[1:]
         dtype = strong_dtype(value.dtype)
         ctx.count += 1
+        ctx.reasons[-ctx.count] = why_kept(stage) or "stored"
         target = UOp.alloc([_extent(k) for k in at], dtype, stage.arg.device, slot=-ctx.count)
         stored = target.index(*at).store(value.cast(dtype))
         filled = ctx.place[stage] = target.after(stored.end(*(k for k in at if k.op is Ops.RANGE)))
@@ -58,7 +63,10 @@ def _plain(x: UOp) -> UOp:
 
 pm_buffers: Final = PatternMatcher(
     [
-        (UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"), _stage_to_storage),
+        (
+            UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"),
+            _stage_to_storage,
+        ),
         (UPat({Ops.AFTER, Ops.SINK}, name="x"), _drop_nothing),
         (UPat(Ops.CONTIGUOUS, name="x"), _plain),
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from uopgraph import Ops, UOp
 
 from rangeify.callify import check_call, transform_to_call
 from rangeify.config import Config
@@ -13,6 +12,7 @@ from rangeify.lowering import Lowered, lower_call
 from rangeify.memory import lifetimes, place
 from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, loaded_slots
 from rangeify.tensor import Tensor
+from uopgraph import Ops, UOp
 
 
 @attrs.frozen(eq=False)
@@ -26,7 +26,8 @@ class Built:
 def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
     """The kernels that compute `tensors`, in order, with their buffers and an arena for temporaries.
 
-    Pure: no Tensor changes and nothing is computed. Tensors that are constants or have storage need no kernel.
+    Pure: no Tensor changes and nothing is computed. Tensors that are constants or have storage need no
+    kernel.
     """
     return build(tensors, Config.from_environment() if config is None else config).schedule
 
@@ -34,7 +35,7 @@ def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
 def build(tensors: tuple[Tensor, ...], config: Config) -> Built:
     """Schedule `tensors` and tell where every stored value will be."""
     sink = UOp.make_sink(*(t.uop for t in tensors))
-    result = transform_to_call(sink)
+    result = transform_to_call(sink, live=frozenset())
     if config.check:
         check_call(result.call)
     lowered = lower_call(result.call, config)
@@ -81,9 +82,7 @@ class _Made:
                 Buffer(f"{prefix}{count[prefix]}", shape, node.dtype, str(node.device), kind, reason)
             )
             count[prefix] += 1
-        items = tuple(
-            Kernel(c.src[0], tuple(number[params.get(a, a)] for a in c.src[1:])) for c in calls
-        )
+        items = tuple(Kernel(c.src[0], tuple(number[params.get(a, a)] for a in c.src[1:])) for c in calls)
         slots = {n: n.param_like(i) for n, i in number.items()}
         return Schedule(
             items,
@@ -103,5 +102,3 @@ def plan_arena(items: tuple[Kernel, ...], buffers: list[Buffer], config: Config)
     sizes = {i: b.nbytes for i, b in enumerate(buffers) if b.role is Role.TEMPORARY}
     placement = place(lifetimes((k.buffers for k in items), sizes), config.arena_alignment)
     return Arena(placement.nbytes, config.arena_alignment, placement.offsets)
-
-

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from uopgraph import GroupOp, Ops, UOp
 
 from rangeify import storage
 from rangeify.errors import UnsupportedError, require
+from uopgraph import GroupOp, Ops, UOp
 
 
 @attrs.frozen
 class CallResult:
-    """``call``: CALL(SINK of effects, actual buffers...). ``buffer_map``: what each stored value is from now on."""
+    """``call``: CALL(SINK of effects, actual buffers...). ``buffer_map``: what each stored value is from
+    now on.
+    """
 
     call: UOp
     buffer_map: Mapping[UOp, UOp]
@@ -46,7 +48,9 @@ def _host_shape(node: UOp) -> tuple[int, ...]:
 
 
 def _storage_view(node: UOp) -> UOp | None:
-    """A contiguous run of a BUFFER as flat slice, reshaped; None when `node` is not one (scheduler spec 3.4)."""
+    """A contiguous run of a BUFFER as flat slice, reshaped; None when `node` is not one (scheduler spec
+    3.4).
+    """
     if node.base.op is not Ops.BUFFER:
         return None
     found = node.contiguous_view()
@@ -123,7 +127,9 @@ def transform_to_call(sink: UOp, live: frozenset[UOp] | None = None) -> CallResu
 
 
 def _parametrise(sink: UOp) -> UOp:
-    """CALL(SINK over PARAMs, the buffers they stand for in order of first appearance) (scheduler spec 3.5)."""
+    """CALL(SINK over PARAMs, the buffers they stand for in order of first appearance) (scheduler spec
+    3.5).
+    """
     params: dict[UOp, UOp] = {}
     allocs: dict[UOp, UOp] = {}
     for node in sink.toposort(enter_calls=False):

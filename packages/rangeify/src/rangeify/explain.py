@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 
-from uopgraph import GroupOp, Ops, UOp, infix
-
 from rangeify.kernels import loops_of, store_of
 from rangeify.schedule_types import Kernel, Schedule
+from uopgraph import GroupOp, Ops, UOp, infix
 
 
 def operations(body: UOp) -> int:
-    """Element-wise operations and combines that one execution of a kernel body does (index arithmetic not counted)."""
+    """Element-wise operations and combines that one execution of a kernel body does (index arithmetic not
+    counted).
+    """
     outer, _ = loops_of(body)
     value = store_of(body).src[1]
     total = 0
     for node in value.toposort(gate=lambda n: n.op is not Ops.INDEX):
-        count = math.prod(_extent(r) for r in (*node.ranges, *(node.src[1:] if node.op is Ops.REDUCE else ())))
+        count = math.prod(
+            _extent(r) for r in (*node.ranges, *(node.src[1:] if node.op is Ops.REDUCE else ()))
+        )
         if node.op is Ops.REDUCE or (node.op in GroupOp.ALU and node.ranges):
             total += count
     return total if outer or total else 0
@@ -45,10 +48,7 @@ def explain(schedule: Schedule) -> str:
             f"; writes {_describe(schedule, out)}"
         )
         lines.append(f"  {read} bytes in, {written} bytes out, {operations(kernel.body)} operations")
-        if schedule.buffers[out].reason:
-            lines.append(f"  stored because {schedule.buffers[out].reason}")
-        elif i + 1 < len(schedule.kernels) or len(schedule.kernels) == 1:
-            lines.append("  stored because it was asked for")
+        lines.append(f"  stored because {schedule.buffers[out].reason or 'it was asked for'}")
     arena = schedule.arena
     total = sum(schedule.buffers[b].nbytes for b in arena.offsets)
     lines.append(f"arena: {arena.nbytes} bytes for {len(arena.offsets)} temporaries of {total} bytes")

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from uopgraph import GroupOp, KernelInfo, Ops, PatternMatcher, UOp, UPat, graph_rewrite, infix
-
 from rangeify.errors import CycleError, require
+from uopgraph import GroupOp, KernelInfo, Ops, PatternMatcher, UOp, UPat, graph_rewrite, infix
 
 _STATES: Final = frozenset({Ops.PARAM, Ops.BUFFER, Ops.ALLOC, Ops.AFTER})
 
@@ -86,7 +85,11 @@ def _check_self_reads(effect: UOp) -> None:
     target, value = store.src
     for node in value.toposort():
         if node.op is Ops.INDEX and node.src[0] is target.src[0]:
-            require(node is target, "kernel split", "a kernel reads its own target at another index than it stores")
+            require(
+                node is target,
+                "kernel split",
+                "a kernel reads its own target at another index than it stores",
+            )
 
 
 _SPLIT: Final = PatternMatcher([(UPat({Ops.STORE, Ops.END}, name="x"), _split)])
@@ -109,4 +112,6 @@ def check_kernel_graph(graph: UOp) -> None:
         if node.op is Ops.CALL:
             body = node.src[0]
             slots = {n.arg.slot for n in body.toposort() if n.op is Ops.PARAM and not n.is_variable}
-            require(slots == set(range(len(node.src) - 1)), "kernel split", "a body's slots are not its arguments")
+            require(
+                slots == set(range(len(node.src) - 1)), "kernel split", "a body's slots are not its arguments"
+            )

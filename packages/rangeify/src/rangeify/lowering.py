@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import attrs
-from uopgraph import Ops, UOp
 
 from rangeify.buffers import stage_to_storage
 from rangeify.config import Config
@@ -17,11 +16,13 @@ from rangeify.order import create_schedule
 from rangeify.prepare import prepare
 from rangeify.ranges import run_rangeify
 from rangeify.unstage import unstage
+from uopgraph import Ops, UOp
 
 
 @attrs.frozen(eq=False)
 class Lowered:
-    """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each ALLOC slot
+    """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each
+    ALLOC slot
     why that value is stored."""
 
     linear: UOp
@@ -58,18 +59,15 @@ def lower_sink(body: UOp, config: Config) -> Lowered:
         raise UnsupportedError("Config.max_kernel_buffers")
     if config.fast_math:
         raise UnsupportedError("Config.fast_math")
-    ranged, found = run_rangeify(prepare(body), config)
-    unstaged, removal = unstage(ranged, config)
-    stored, allocation = stage_to_storage(unstaged)
-    linear = create_schedule(split_kernels(stored))
-    reasons = {}
-    for stage, filled in allocation.place.items():
-        reasons[filled.buf_uop.arg.slot] = removal.kept.get(stage, "stored")
-    return Lowered(linear, reasons)
+    ranged, _ = run_rangeify(prepare(body), config)
+    stored, allocation = stage_to_storage(unstage(ranged))
+    return Lowered(create_schedule(split_kernels(stored)), allocation.reasons)
 
 
 def lower_call(call: UOp, config: Config) -> Lowered:
-    """The lowered body of a CALL, from the cache when an equal body was lowered under an equal configuration."""
+    """The lowered body of a CALL, from the cache when an equal body was lowered under an equal
+    configuration.
+    """
     body = call.src[0]
     assert call.op is Ops.CALL
     if config.schedule_cache >= 2:

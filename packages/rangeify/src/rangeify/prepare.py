@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from uopgraph import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, identity_element
-
 from rangeify.errors import UnsupportedError
+from uopgraph import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, identity_element
 
 
 def _strip(x: UOp) -> UOp:
@@ -65,7 +64,8 @@ _ELEMENT_KEEPING: Final = frozenset({Ops.RESHAPE, Ops.EXPAND})
 def _store_hazard(x: UOp, target: UOp, value: UOp) -> UOp | None:
     """A kernel may read its own target only at the index that it stores (scheduler spec 6.2, reading 31).
 
-    A value that reaches the target through anything that can move elements is computed into storage of its own
+    A value that reaches the target through anything that can move elements is computed into storage of its
+    own
     first. Reading at another place through RESHAPE alone is caught when indices are known.
     """
     if value.op is Ops.CONTIGUOUS:
@@ -85,7 +85,10 @@ pm_prepare: Final = PatternMatcher(
     [
         (UPat({Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}, name="x"), _strip),
         (UPat({Ops.SINK, Ops.AFTER}, name="x"), _strip_views),
-        (UPat(Ops.AFTER, src=(UPat(GroupOp.Movement, name="view"),), allow_any_len=True, name="x"), _state_of_view),
+        (
+            UPat(Ops.AFTER, src=(UPat(GroupOp.Movement, name="view"),), allow_any_len=True, name="x"),
+            _state_of_view,
+        ),
         (UPat(Ops.RESHAPE, src=(UPat(Ops.RESHAPE, name="inner"), UPat()), name="x"), _merge_reshapes),
         (UPat({Ops.RESHAPE, Ops.PERMUTE}, name="x"), _no_movement),
         (UPat(Ops.PERMUTE, src=(UPat(Ops.PERMUTE, name="inner"),), name="x"), _merge_permutes),
@@ -93,7 +96,16 @@ pm_prepare: Final = PatternMatcher(
         (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="value")), name="x"), _store_hazard),
         (
             UPat(
-                {Ops.COPY, Ops.ALLREDUCE, Ops.UNSHARD, Ops.MSTACK, Ops.MSELECT, Ops.CALL, Ops.TUPLE, Ops.GETTUPLE},
+                {
+                    Ops.COPY,
+                    Ops.ALLREDUCE,
+                    Ops.UNSHARD,
+                    Ops.MSTACK,
+                    Ops.MSELECT,
+                    Ops.CALL,
+                    Ops.TUPLE,
+                    Ops.GETTUPLE,
+                },
                 name="x",
             ),
             _unsupported,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from uopgraph import DType, Ops, UOp, least_upper_dtype, strong_dtype
-
 from rangeify.errors import PromotionError
+from uopgraph import DType, Ops, UOp, least_upper_dtype, strong_dtype
 
 
 def common_dtype(*nodes: UOp) -> DType:

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 import attrs
-from uopgraph import AddrSpace, AxisType, BufferizeOpts, GroupOp, Ops, UOp
-from uopgraph.movement import apply_movement_op
 
 from rangeify.config import Config
 from rangeify.graph import data_srcs
+from uopgraph import AddrSpace, AxisType, BufferizeOpts, GroupOp, Ops, UOp
+from uopgraph.movement import apply_movement_op
 
 Indices = tuple[UOp, ...]
 
@@ -33,7 +33,8 @@ _RANGELESS: Final = frozenset({Ops.CALL, Ops.LINEAR, Ops.AFTER, Ops.MSTACK, Ops.
 
 @attrs.define
 class Ranges:
-    """What range assignment found. ``inputs``/``outputs``: index tuples per node; ``realized``: the axes at which
+    """What range assignment found. ``inputs``/``outputs``: index tuples per node; ``realized``: the axes
+    at which
     a node is staged; ``reason``: why."""
 
     inputs: dict[UOp, Indices] = attrs.field(factory=dict)
@@ -162,7 +163,8 @@ def _names(users: Iterable[UOp]) -> str:
 
 
 def apply_ranges(sink: UOp, found: Ranges) -> UOp:
-    """Build the ranged graph (scheduler spec 7.5): no movement operation on a value is left; stages and loops are
+    """Build the ranged graph (scheduler spec 7.5): no movement operation on a value is left; stages and
+    loops are
     explicit."""
     new: dict[UOp, UOp] = {}
     stages: dict[UOp, UOp] = {}
@@ -207,8 +209,8 @@ def _ranged(x: UOp, sources: list[UOp], found: Ranges) -> UOp:
         return sources[0]
     if x.op is Ops.STACK:
         chosen, at = sources[-1], found.outputs[x][0]
-        for i in reversed(range(len(sources) - 1)):
-            chosen = at.ne(i).where(chosen, sources[i])
+        for number in reversed(range(len(sources) - 1)):
+            chosen = at.ne(number).where(chosen, sources[number])
         return chosen
     if x.op is Ops.REDUCE:
         loops = [r for r in found.inputs[x][: x.arg[1]] if r.op is Ops.RANGE]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from uopgraph import UOp, strong_dtype
 
 from rangeify import storage
 from rangeify.build import build
@@ -17,10 +16,13 @@ from rangeify.executor.execute import execute
 from rangeify.schedule_types import Role
 from rangeify.storage import Array
 from rangeify.tensor import Tensor, live_tensors
+from uopgraph import UOp, strong_dtype
 
 
 def realize(*tensors: Tensor, config: Config | None = None) -> None:
-    """Compute `tensors`; afterwards they, and every live Tensor that holds one of their values, have storage."""
+    """Compute `tensors`; afterwards they, and every live Tensor that holds one of their values, have
+    storage.
+    """
     built = build(tensors, Config.from_environment() if config is None else config)
     schedule = built.schedule
     memory = execute(schedule)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from uopgraph import DType, UOp, dtypes, sum_acc_dtype
-
 from rangeify.errors import ShapeError
+from uopgraph import DType, UOp, dtypes, sum_acc_dtype
 
 
 def reduce_sum(x: UOp, axes: tuple[int, ...], keepdims: bool, dtype: DType | None) -> UOp:
-    """Sum in at least 32 bits; the result is `dtype`, else `x`'s own dtype for floats and the wide one for integers."""
+    """Sum in at least 32 bits; the result is `dtype`, else `x`'s own dtype for floats and the wide one for
+    integers.
+    """
     wide = sum_acc_dtype(x.dtype if dtype is None else dtype)
     total = x.cast(wide).sum(axes, keepdims)
     if dtype is not None:
@@ -19,10 +20,16 @@ def reduce_sum(x: UOp, axes: tuple[int, ...], keepdims: bool, dtype: DType | Non
 
 
 def reduce_mean(x: UOp, axes: tuple[int, ...], keepdims: bool) -> UOp:
-    """The sum over the number of elements in at least float32, rounded once to `x`'s dtype (integers: float32)."""
+    """The sum over the number of elements in at least float32, rounded once to `x`'s dtype (integers:
+    float32).
+    """
     wide = sum_acc_dtype(x.dtype if x.dtype.is_float else dtypes.default_float)
     count = math.prod(int(x.shape[a]) for a in axes)
-    mean = x.cast(wide).sum(axes, keepdims) / float(count) if count else x.cast(wide).sum(axes, keepdims) * math.nan
+    mean = (
+        x.cast(wide).sum(axes, keepdims) / float(count)
+        if count
+        else x.cast(wide).sum(axes, keepdims) * math.nan
+    )
     return mean.cast(x.dtype) if x.dtype.is_float else mean
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from uopgraph import DType, Ops, UOp, from_json, to_json
 
 from rangeify.errors import RangeifyError
 from rangeify.kernels import loops_of, store_of
 from rangeify.storage import named_dtype
+from uopgraph import DType, KernelInfo, Ops, UOp, from_json, to_json
 
 
 class Role(enum.Enum):
@@ -46,7 +46,8 @@ class Buffer:
 
 @attrs.frozen(eq=False)
 class Kernel:
-    """One kernel call. ``body`` is SINK(END(STORE(...), loops)) over PARAM slots; slot i is buffer ``buffers[i]``,
+    """One kernel call. ``body`` is SINK(END(STORE(...), loops)) over PARAM slots; slot i is buffer
+    ``buffers[i]``,
     slot 0 is written. Equal bodies are the same object."""
 
     body: UOp
@@ -59,7 +60,9 @@ class Kernel:
 
     @property
     def function_name(self) -> str:
-        """A valid identifier, unique per body: the readable name and 8 hex digits of the body's key (reading 41)."""
+        """A valid identifier, unique per body: the readable name and 8 hex digits of the body's key
+        (reading 41).
+        """
         return f"{self.body.arg.function_name}_{self.body.key.hex()[:8]}"
 
     @property
@@ -89,8 +92,10 @@ class Schedule:
     """What :func:`rangeify.schedule` returns.
 
     ``items``: everything in order. ``buffers``: all storage; items and the arena refer to it by index.
-    ``inputs``: the input buffers in the order in which the scheduled expressions mention them. ``outputs``: for
-    each scheduled Tensor its value as an expression over PARAM(slot = buffer index). ``nodes``: the BUFFER node
+    ``inputs``: the input buffers in the order in which the scheduled expressions mention them.
+    ``outputs``: for
+    each scheduled Tensor its value as an expression over PARAM(slot = buffer index). ``nodes``: the BUFFER
+    node
     of each buffer in this process; None for a schedule that was read from JSON.
     """
 
@@ -108,7 +113,9 @@ class Schedule:
         return self.items
 
     def explain(self) -> str:
-        """A readable account: per kernel its name, loops, buffers, bytes, operations; per temporary why it is stored."""
+        """A readable account: per kernel its name, loops, buffers, bytes, operations; per temporary why it
+        is stored.
+        """
         from rangeify.explain import explain
 
         return explain(self)
@@ -176,6 +183,8 @@ def _decode(data: dict[str, Any]) -> Schedule:
     )
     items = tuple(Kernel(bodies[k["kernel"]], tuple(k["buffers"])) for k in data["items"])
     for item in items:
+        if item.body.op is not Ops.SINK or not isinstance(item.body.arg, KernelInfo):
+            raise ScheduleFormatError(f"{item.body.op.name} is no kernel body")
         slots = {n.arg.slot for n in item.body.toposort() if n.op is Ops.PARAM}
         if slots != set(range(len(item.buffers))) or not all(0 <= b < len(buffers) for b in item.buffers):
             raise ScheduleFormatError(f"the arguments of kernel {item.name} do not fit its body")

@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from uopgraph import DType, Ops, UOp, dtypes
 
 from rangeify.errors import UnsupportedDtype
+from uopgraph import DType, Ops, UOp, dtypes
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -48,7 +48,8 @@ def numpy_dtype(dtype: DType, tensor: str = "a tensor") -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise UnsupportedDtype(f"{dtype.name} (install ml_dtypes)", tensor) from None
-        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype.name]))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype.name]))
+        return found
     raise UnsupportedDtype(dtype.name, tensor)
 
 

@@ -13,11 +13,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
-from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
 
 from rangeify import storage
 from rangeify.errors import AssignError, ShapeError, UnsupportedError
 from rangeify.promotion import common_dtype, convert, promote
+from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
 
 DTypeLike: TypeAlias = DType | str | npt.DTypeLike
 TensorLike: TypeAlias = "Tensor | bool | int | float | npt.ArrayLike"
@@ -60,7 +60,8 @@ def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
 class Tensor:
     """A lazy N-dimensional array.
 
-    `data` is an array or nested list (copied), a Python number (a constant without a committed width), another
+    `data` is an array or nested list (copied), a Python number (a constant without a committed width),
+    another
     Tensor or a graph node. Two dtypes meet by the lattice of graph spec 4; shapes broadcast as in NumPy.
     Operators build nodes; ``==`` and ``!=`` are element-wise.
     """
@@ -73,7 +74,7 @@ class Tensor:
         self._serial = next(_serial)
         _live[self._serial] = self
 
-    # facts ------------------------------------------------------------------------------------------------------
+    # facts ----------------------------------------------------------------------------------------
 
     @property
     def uop(self) -> UOp:
@@ -117,7 +118,7 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({self.numpy()!r})"
 
-    # creation ---------------------------------------------------------------------------------------------------
+    # creation -------------------------------------------------------------------------------------
 
     @classmethod
     def full(cls, shape: Sequence[int], value: bool | int | float, dtype: DTypeLike | None = None) -> Self:
@@ -135,7 +136,7 @@ class Tensor:
         """A constant 1 of a shape."""
         return cls.full(shape, 1, dtype)
 
-    # element-wise -----------------------------------------------------------------------------------------------
+    # element-wise ---------------------------------------------------------------------------------
 
     def _unary(self, op: Ops) -> Tensor:
         node = self._uop
@@ -147,7 +148,7 @@ class Tensor:
 
     def _binary(self, op: Ops, other: Any, swap: bool = False) -> Tensor:
         if not _is_operand(other):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
         a, b = promote(*nodes)
         return Tensor(a.alu(op, b))
@@ -166,7 +167,7 @@ class Tensor:
 
     def _difference(self, other: Any, swap: bool) -> Tensor:
         if not _is_operand(other):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
         a, b = promote(*nodes)
         if a.dtype is dtypes.bool:
@@ -181,7 +182,7 @@ class Tensor:
 
     def _quotient(self, other: Any, swap: bool) -> Tensor:
         if not _is_operand(other):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
         dtype = common_dtype(*nodes)
         if not dtype.is_float:
@@ -240,7 +241,7 @@ class Tensor:
 
     def _ordered(self, other: Any, swap: bool) -> Tensor:
         if not _is_operand(other):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
         a, b = promote(*nodes)
         return Tensor(a <= b)
@@ -356,7 +357,7 @@ class Tensor:
 
     astype = cast
 
-    # movement ---------------------------------------------------------------------------------------------------
+    # movement -------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in row-major order under another shape; one entry may be -1."""
@@ -409,7 +410,7 @@ class Tensor:
         """The same value, stored: a boundary that fusion does not cross."""
         return Tensor(self._uop.contiguous())
 
-    # reduction --------------------------------------------------------------------------------------------------
+    # reduction ------------------------------------------------------------------------------------
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         listed = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
@@ -421,11 +422,14 @@ class Tensor:
     def sum(
         self, axis: int | Sequence[int] | None = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> Tensor:
-        """The sum over `axis` (all by default). Accumulates in at least 32 bits; floats are rounded back to this
+        """The sum over `axis` (all by default). Accumulates in at least 32 bits; floats are rounded back
+        to this
         dtype, integers stay wide."""
         from rangeify.reduction import reduce_sum
 
-        return Tensor(reduce_sum(self._uop, self._axes(axis), keepdims, None if dtype is None else as_dtype(dtype)))
+        return Tensor(
+            reduce_sum(self._uop, self._axes(axis), keepdims, None if dtype is None else as_dtype(dtype))
+        )
 
     def max(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
         """The greatest value over `axis` (all by default); nan if one is nan."""
@@ -452,10 +456,11 @@ class Tensor:
 
         return Tensor(matmul(*promote(self._uop, _operand(other))))
 
-    # assignment -------------------------------------------------------------------------------------------------
+    # assignment -----------------------------------------------------------------------------------
 
     def assign(self, value: Any) -> Self:
-        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants follow).
+        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants
+        follow).
 
         Tensors made earlier keep the old value (design 9).
         """
@@ -469,7 +474,7 @@ class Tensor:
         self._uop = node.expand(self.shape) if self.shape else node.reshape(())
         return self
 
-    # realisation ------------------------------------------------------------------------------------------------
+    # realisation ----------------------------------------------------------------------------------
 
     def realize(self) -> Self:
         """Compute this value and let every live Tensor that holds it read the storage."""

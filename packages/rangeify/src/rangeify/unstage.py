@@ -1,6 +1,7 @@
 """Simplification of the ranged graph and removal of stages that do not pay (scheduler spec 8).
 
-This is where fusion is decided: range assignment stages generously, and a stage is substituted away here unless
+This is where fusion is decided: range assignment stages generously, and a stage is substituted away here
+unless
 one of the exits of the cost model keeps it.
 """
 
@@ -8,25 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
 from uopgraph import BottomUpGate, GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, symbolic
-
-from rangeify.config import Config
 
 #: More distinct buffers than this below a stage keep it (scheduler spec 8.2).
 MAX_RECOMPUTED_BUFFERS: Final = 3
 
 
-@attrs.define
-class Unstaging:
-    """The context of the rewrite: why each stage that was kept was kept."""
-
-    config: Config
-    kept: dict[UOp, str] = attrs.field(factory=dict)
-
-
 def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
-    """The distinct buffers that computing `value` reads, and its reductions. Stages and states are not entered."""
+    """The distinct buffers that computing `value` reads, and its reductions. Stages and states are not
+    entered.
+    """
     buffers: dict[UOp, None] = {}
     reduces: list[UOp] = []
     stops = {Ops.AFTER, Ops.STAGE, Ops.MSTACK, Ops.STORE}
@@ -42,9 +34,7 @@ def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
         seen.add(node)
         if node.op is Ops.AFTER:
             buffers[node.buf_uop] = None
-        elif node.op in GroupOp.Defines and not node.is_variable:
-            buffers[node] = None
-        elif node.op in (Ops.STAGE, Ops.MSTACK):
+        elif (node.op in GroupOp.Defines and not node.is_variable) or node.op in (Ops.STAGE, Ops.MSTACK):
             buffers[node] = None
         if node.op not in stops and node.op not in GroupOp.Defines:
             stack.extend(node.src)
@@ -74,13 +64,13 @@ def _gate(ctx: dict[UOp, UOp], x: UOp) -> None:
 _PRUNE: Final = PatternMatcher([(UPat(GroupOp.All, name="x"), _gate)])
 
 
-def _remove_stage(ctx: Unstaging, stage: UOp, x: UOp) -> UOp | None:
+def _remove_stage(stage: UOp, x: UOp) -> UOp | None:
     """INDEX(STAGE(value, k...), v...) -> value with each k replaced by v."""
-    reason = why_kept(stage)
-    if reason is not None:
-        ctx.kept[stage] = reason
+    if why_kept(stage) is not None:
         return None
-    mapping = {k: v for k, v in zip(stage.src[1:], x.src[1:], strict=True) if k.op is Ops.RANGE and k is not v}
+    mapping = {
+        k: v for k, v in zip(stage.src[1:], x.src[1:], strict=True) if k.op is Ops.RANGE and k is not v
+    }
     return stage.src[0].substitute(mapping, name="inline stage", extra_pm=_PRUNE, walk=True)
 
 
@@ -104,7 +94,10 @@ def _end_of_nothing(x: UOp, effect: UOp) -> UOp:
 pm_unstage: Final = PatternMatcher(
     [
         (UPat(Ops.INDEX, src=(UPat(Ops.CONST, name="c"),), allow_any_len=True, name="x"), _index_of_const),
-        (UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"), _stage_of_const),
+        (
+            UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"),
+            _stage_of_const,
+        ),
         (UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"), _remove_stage),
         (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="target")), name="x"), _self_store),
         (UPat(Ops.END, src=(UPat(Ops.NOOP, name="effect"),), allow_any_len=True, name="x"), _end_of_nothing),
@@ -112,7 +105,6 @@ pm_unstage: Final = PatternMatcher(
 )
 
 
-def unstage(sink: UOp, config: Config) -> tuple[UOp, Unstaging]:
+def unstage(sink: UOp) -> UOp:
     """Simplify, and substitute every removable stage at its readers, to a fixed point."""
-    ctx = Unstaging(config)
-    return graph_rewrite(sink, symbolic + pm_unstage, ctx, name="unstage"), ctx
+    return graph_rewrite(sink, symbolic + pm_unstage, name="unstage")

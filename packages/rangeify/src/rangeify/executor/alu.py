@@ -10,16 +10,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from uopgraph import DType, Ops, UOp, dtypes
 
 from rangeify.errors import UnsupportedError
 from rangeify.storage import Array, numpy_dtype
+from uopgraph import DType, Ops, UOp, dtypes
 
 _Function = Callable[..., Any]
 
 
 def host_dtype(dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype in which values of `dtype` are computed; index arithmetic (the weak integer) in int64."""
+    """The NumPy dtype in which values of `dtype` are computed; index arithmetic (the weak integer) in
+    int64.
+    """
     if dtype is dtypes.weakint:
         return np.dtype(np.int64)
     return np.dtype(np.float32) if dtype is dtypes.weakfloat else numpy_dtype(dtype)

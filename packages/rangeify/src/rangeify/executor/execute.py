@@ -25,8 +25,10 @@ _GUARD: Final = 256
 def run(schedule: Schedule, inputs: InputLike = None, order: int | None = None) -> tuple[Array, ...]:
     """Execute `schedule` with NumPy and return the values of the scheduled Tensors, in their order.
 
-    May be called any number of times; nothing but the returned arrays changes. `inputs` replaces what the input
-    Tensors hold, by position in ``schedule.inputs`` or by name. With `order` (a seed) each kernel runs blockwise
+    May be called any number of times; nothing but the returned arrays changes. `inputs` replaces what the
+    input
+    Tensors hold, by position in ``schedule.inputs`` or by name. With `order` (a seed) each kernel runs
+    blockwise
     over its output indices in a random order, so that a hazard inside a kernel gives wrong values; None runs
     each kernel in one block. Temporaries live in one poisoned arena with guard zones, exactly as planned.
 
@@ -34,7 +36,8 @@ def run(schedule: Schedule, inputs: InputLike = None, order: int | None = None) 
     """
     memory = execute(schedule, inputs, order)
     return tuple(
-        np.array(evaluate_expression(out, lambda p: memory[p.arg.slot]), copy=True) for out in schedule.outputs
+        np.array(evaluate_expression(out, lambda p: memory[p.arg.slot]), copy=True)
+        for out in schedule.outputs
     )
 
 
@@ -65,7 +68,9 @@ def _allocate(index: int, buffer: Buffer, schedule: Schedule, given: dict[int, A
 
 
 def bind_inputs(schedule: Schedule, inputs: InputLike) -> dict[int, Array]:
-    """The array of every input buffer. Raises :class:`InputError` naming the buffer that is wrong or missing."""
+    """The array of every input buffer. Raises :class:`InputError` naming the buffer that is wrong or
+    missing.
+    """
     names = [schedule.buffers[i].name for i in schedule.inputs]
     if inputs is None:
         given: dict[str, Any] = {}
@@ -73,7 +78,9 @@ def bind_inputs(schedule: Schedule, inputs: InputLike) -> dict[int, Array]:
         given = dict(inputs)
         unknown = sorted(given.keys() - set(names))
         if unknown:
-            raise InputError(f"no input is called {', '.join(map(repr, unknown))}: there are {', '.join(names)}")
+            raise InputError(
+                f"no input is called {', '.join(map(repr, unknown))}: there are {', '.join(names)}"
+            )
     else:
         if len(inputs) != len(names):
             raise InputError(f"{len(inputs)} arrays for {len(names)} inputs ({', '.join(names)})")

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from uopgraph import GroupOp, Ops, UOp
 
 from rangeify.errors import UnsupportedError
 from rangeify.executor.alu import apply, constant
 from rangeify.graph import data_srcs, data_toposort
 from rangeify.storage import Array
+from uopgraph import GroupOp, Ops, UOp
 
 _REDUCE = {Ops.ADD: np.add, Ops.MUL: np.multiply, Ops.MAX: np.maximum}
 
 
 def evaluate_expression(root: UOp, leaf: Callable[[UOp], Array]) -> Array:
-    """The value of `root`; `leaf` gives the array behind a BUFFER, ALLOC or PARAM. May be a view of a leaf."""
+    """The value of `root`; `leaf` gives the array behind a BUFFER, ALLOC or PARAM. May be a view of a
+    leaf.
+    """
     known: dict[UOp, Array] = {}
     with np.errstate(all="ignore"):
         for node in data_toposort(root):
@@ -51,13 +53,17 @@ def _value(node: UOp, operands: list[Array]) -> Array:
         case Ops.PAD:
             out = np.zeros(_ints(node.shape), operands[0].dtype)
             old = operands[0].shape
-            out[tuple(slice(*_ints((o, o + n))) for (o, _), n in zip(node.marg, old, strict=True))] = operands[0]
+            out[tuple(slice(*_ints((o, o + n))) for (o, _), n in zip(node.marg, old, strict=True))] = (
+                operands[0]
+            )
             return out
         case Ops.STACK:
             return np.stack(operands)
         case Ops.REDUCE:
             op, count = node.arg
-            return np.asarray(_REDUCE[op].reduce(operands[0], axis=tuple(range(count)), dtype=operands[0].dtype))
+            return np.asarray(
+                _REDUCE[op].reduce(operands[0], axis=tuple(range(count)), dtype=operands[0].dtype)
+            )
         case Ops.CONTIGUOUS | Ops.DETACH | Ops.CONTIGUOUS_BACKWARD:
             return operands[0]
         case _ if node.op in GroupOp.Elementwise:

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from uopgraph import GroupOp, Ops, UOp
 
 from rangeify.errors import UnsupportedError
 from rangeify.executor.alu import apply, constant
 from rangeify.kernels import loops_of, store_of
 from rangeify.storage import Array
+from uopgraph import GroupOp, Ops, UOp
 
 #: Most bytes of one temporary array.
 BLOCK_BYTES: Final = 16 << 20
@@ -26,7 +26,8 @@ def run_kernel(body: UOp, arrays: Sequence[Array], rng: np.random.Generator | No
     """Execute a kernel body; ``arrays[i]`` is behind PARAM slot i and slot 0 is written.
 
     Without `rng` every load of a block happens before its stores, and a kernel whose temporaries fit is one
-    block. With `rng` the output indices are cut into blocks that run in a random order, each storing before the
+    block. With `rng` the output indices are cut into blocks that run in a random order, each storing
+    before the
     next one loads: a kernel that reads what another iteration writes shows.
     """
     outer, reduced = loops_of(body)
@@ -41,7 +42,7 @@ def run_kernel(body: UOp, arrays: Sequence[Array], rng: np.random.Generator | No
         _run_block(body, arrays, {**grid, **_axes(reduced, len(outer), len(outer) + len(reduced))})
         return
     size = largest if rng is None else max(1, min(largest, -(-total // 7)))
-    starts = np.arange(0, total, size)
+    starts = list(range(0, total, size))
     if rng is not None:
         rng.shuffle(starts)
     for start in starts:

@@ -1,0 +1,180 @@
+"""Kernel counts and stages of the reference rules (scheduler spec 7.6, 8 and 20)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rangeify
+from rangeify import Config, Tensor
+
+
+def tensor(*shape: int, seed: int = 0) -> Tensor:
+    return Tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def names(*tensors: Tensor, **config: Any) -> list[str]:
+    schedule = rangeify.schedule(*tensors, config=Config(**config))
+    expected = rangeify.run(schedule)
+    for order in (1, 2):
+        for a, b in zip(expected, rangeify.run(schedule, order=order), strict=True):
+            np.testing.assert_array_equal(a, b)
+    return [k.name for k in schedule.kernels]
+
+
+def test_nothing_to_do_gives_no_kernel() -> None:
+    """checklist 1, 4: constants, buffers and views of buffers need no kernel."""
+    x = tensor(4, 6)
+    assert names(Tensor(3.0), Tensor.full((2, 2), 1.5), x, x.T, x.reshape(24), x[1:3].flip(0)) == []
+
+
+def test_contiguous_of_a_run_of_storage_is_free() -> None:
+    """checklist 2, 3: a reshape, a row slice, a chained slice; an expand, permute, pad, flip, strided
+    slice is not.
+    """
+    x = tensor(4, 6)
+    assert names(x.contiguous(), x.reshape(24).contiguous()) == []
+    for view in (x.T, x.flip(0), x[:, ::2], x.pad(((1, 1), (0, 0))), x.reshape(4, 1, 6).expand(4, 5, 6)):
+        assert len(names(view.contiguous())) == 1
+    assert len(names((x + 1).contiguous().contiguous())) == 1
+
+
+def test_contiguous_view_of_storage_reads_the_right_bytes() -> None:
+    """checklist 2: the free view is the right one."""
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    np.testing.assert_array_equal(Tensor(a)[1:3].contiguous().numpy(), a[1:3])
+
+
+def test_elementwise_chains_are_one_kernel() -> None:
+    """checklist 22, E2: any length, through permutes and reshapes."""
+    x, y, z = tensor(4, 4), tensor(4, 4, seed=1), tensor(4, 4, seed=2)
+    value = x
+    for _ in range(30):
+        value = (value * y + z).T
+    assert names(value) == ["E_4_4"]
+    assert names((x + 1).T * 2) == ["E_4_4"]
+    assert names((x.reshape(2, 8) + 1).reshape(16)) == ["E_2_8"]
+
+
+def test_reduce_with_reshaped_operand_is_one_kernel() -> None:
+    """E1: the element-wise product is computed inside the reduction."""
+    assert names((tensor(2, 3).reshape(6) * tensor(6)).sum()) == ["r_6"]
+
+
+def test_a_shared_value_read_alike_is_not_staged() -> None:
+    """checklist 26, E3."""
+    t = tensor(4, 4) + 1
+    assert names(t * (t + 2)) == ["E_4_4"]
+
+
+def test_three_buffers_are_recomputed_and_four_are_stored() -> None:
+    """checklist 26, 27, E4: z read at two permutations."""
+    parts = [tensor(4, 4, seed=i) for i in range(4)]
+    z = parts[0] + parts[1]
+    assert names(z + z.T) == ["E_4_4"]
+    z = z + parts[2]
+    assert names(z + z.T) == ["E_4_4"]
+    z = z + parts[3]
+    assert names(z + z.T) == ["E_4_4", "E_4_4"]
+
+
+def test_contiguous_is_never_removed() -> None:
+    """checklist 29, E4 with contiguous."""
+    z = (tensor(4, 4) + 1).contiguous()
+    assert names(z + z.T) == ["E_4_4", "E_4_4"]
+
+
+def test_movement_examples_are_one_kernel() -> None:
+    """E6, E7, E8, checklist 15, 16, 18."""
+    assert names(tensor(3, 4).pad(((1, 1), (0, 2))) + 1) == ["E_5_6"]
+    assert names(tensor(8)[2:6].flip(0) * 3) == ["E_4"]
+    stacked = tensor(4).uop.stack((tensor(4, seed=1) + 1).uop)
+    assert names(Tensor(stacked)) == ["E_2_4"]
+
+
+def test_pad_after_a_function_pads_with_zero() -> None:
+    """checklist 16, 17: the pad area of exp2(x) is 0, not exp2(0); shrinking to the pad area gives zeros."""
+    x = tensor(3)
+    padded = x.exp2().pad(((1, 2),))
+    np.testing.assert_array_equal(padded.numpy()[[0, 4, 5]], 0)
+    np.testing.assert_array_equal(x.exp2().pad(((1, 2),))[4:].numpy(), 0)
+
+
+def test_different_pads_of_one_value_share_a_kernel() -> None:
+    """checklist 34: the validities are or-ed."""
+    a = np.arange(4, dtype=np.float32)
+    x = Tensor(a) * 2
+    assert len(names(x.pad(((0, 2),)) + x.pad(((2, 0),)))) == 1
+    want = np.pad(a * 2, (0, 2)) + np.pad(a * 2, (2, 0))
+    np.testing.assert_array_equal((x.pad(((0, 2),)) + x.pad(((2, 0),))).numpy(), want)
+
+
+def test_reductions() -> None:
+    """checklist 23, 24, 25, 28, E5, E10: the counts of the reference rules."""
+    x = tensor(4, 8)
+    assert names(x.sum(1) * 2 + 1) == ["r_4_8"]
+    assert names(x.sum(1).sum(0)) == ["r_4_8"] or len(names(x.sum(1).sum(0))) == 1
+    shifted = x - x.max(1, keepdims=True)
+    assert names(shifted.sum(1)) == ["r_4_8", "r_4_8"]
+    e = shifted.exp()
+    assert names(e / e.sum(1, keepdims=True)) == ["r_4_8", "r_4_8", "E_4_8"]
+
+
+def test_matmul_forms() -> None:
+    """checklist 30, E11: matmul with bias and relu one kernel, two matmuls two, an expensive operand
+    recomputed.
+    """
+    a, w, v = tensor(4, 5), tensor(5, 6, seed=1), tensor(6, 3, seed=2)
+    assert names(((a @ w) + tensor(6)).relu()) == ["r_4_6_5"]
+    assert len(names(a @ w @ v)) == 2
+    assert names(a.exp2() @ w) == ["r_4_6_5"]
+
+
+def test_an_output_that_others_need_is_read_from_its_buffer() -> None:
+    """checklist 33, E13."""
+    r = tensor(4, 8).sum(1)
+    assert names(r, r.exp2()) == ["r_4_8", "E_4"]
+    total = tensor(16).sum()
+    assert len(names(total + 2, total + 4)) == 2
+
+
+def test_a_size_one_dimension_has_no_loop() -> None:
+    """checklist 19, 20."""
+    assert names(tensor(4, 1) + tensor(1, 1, seed=1)) == ["E_4"]
+    assert names(tensor(1, 1) + 1) == ["E"]
+
+
+def test_zero_sizes() -> None:
+    """checklist 12: nothing to schedule, empty values; a reduction over nothing is the identity."""
+    empty = Tensor(np.zeros((0, 3), np.float32))
+    assert names(empty + 1) == []
+    assert (empty + 1).numpy().shape == (0, 3)
+    np.testing.assert_array_equal(empty.sum(0).numpy(), np.zeros(3))
+    assert (empty.max(0).numpy() == -np.inf).all()
+
+
+def test_slot_zero_is_the_output_and_equal_kernels_are_one_object() -> None:
+    """checklist 46, 47, 48."""
+    x, y, a, b = (tensor(4, 4, seed=i) for i in range(4))
+    schedule = rangeify.schedule((x + y).contiguous() * a.T.contiguous(), (a + b).contiguous())
+    bodies = {k.body for k in schedule.kernels if k.name == "E_4_4"}
+    assert len(bodies) < len(schedule.kernels)
+    for kernel in schedule.kernels:
+        assert kernel.buffers[0] not in kernel.reads
+        assert kernel.function_name.isidentifier()
+        numbers = sorted({r.arg[0] for r in kernel.body.toposort() if r.op.name == "RANGE"})
+        assert numbers == list(range(len(numbers)))
+
+
+def test_unbuilt_settings_say_so() -> None:
+    x = tensor(4) + 1
+    for settings in (
+        {"fusion": "rows"},
+        {"fusion": "profit"},
+        {"max_kernel_buffers": 8},
+        {"schedule_cache": 2},
+    ):
+        with pytest.raises(rangeify.UnsupportedError, match="Config"):
+            rangeify.schedule(x, config=Config(**settings))  # type: ignore[arg-type]
