@@ -124,6 +124,7 @@ def docs(session: nox.Session) -> None:
     if session.posargs == ["serve"]:
         session.run("mkdocs", "serve")
     else:
+        session.env["NO_MKDOCS_2_WARNING"] = "1"
         session.run("mkdocs", "build", "--strict", "--quiet", "--site-dir", "out/site", *session.posargs)
 
 
