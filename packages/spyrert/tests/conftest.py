@@ -1,10 +1,28 @@
 """Test configuration of spyrert: deterministic Hypothesis profiles and the counts of `SWEEPS=1`."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
+
+from spyrert.spyrecode import (
+    Addr,
+    ArgSpec,
+    Bounds,
+    HcmSymbol,
+    LaunchSpec,
+    LinearLayout,
+    PayloadKind,
+    Role,
+    SpyreCode,
+    StickLayout,
+    Sym,
+    SymbolSpec,
+    assemble,
+)
 
 # --- shared by all packages; `integration/tests/test_repository.py` keeps the copies equal ---
 SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
@@ -62,3 +80,49 @@ def cases(request: pytest.FixtureRequest) -> int:
 
 
 # --- end of the shared part ---
+
+
+def arg(role: Role, shape: tuple[int, ...], name: str, position: int, linear: bool = False) -> ArgSpec:
+    layout = LinearLayout("float16") if linear else StickLayout.default(shape, "float16")
+    return ArgSpec(role, shape, "float16", layout, name, position)
+
+
+def operand(slot: int, shape: tuple[int, ...], linear: bool = False) -> dict[str, Any]:
+    record: dict[str, Any] = {"addr": {"slot": slot}, "shape": list(shape), "dtype": "float16"}
+    if not linear:
+        record["layout"] = StickLayout.default(shape, "float16").to_json()
+    return record
+
+
+def add_kernel(shape: tuple[int, ...] = (4, 70), linear: bool = False, name: str = "add") -> SpyreCode:
+    """``c = (a + b) * n`` for a scalar ``n``."""
+    spec = LaunchSpec(
+        name,
+        (
+            arg(Role.INPUT, shape, "a", 0, linear),
+            arg(Role.INPUT, shape, "b", 1, linear),
+            arg(Role.OUTPUT, shape, "c", 2, linear),
+        ),
+        (SymbolSpec("n", "index", Bounds(0, 1000), 3),),
+    )
+    program = [
+        {
+            "op": "add",
+            "lhs": operand(0, shape, linear),
+            "rhs": operand(1, shape, linear),
+            "out": operand(2, shape, linear),
+        },
+        {
+            "op": "scale",
+            "src": operand(2, shape, linear),
+            "out": operand(2, shape, linear),
+            "value": {"slot": 3},
+        },
+    ]
+    symbols = [HcmSymbol(-1 - k, Addr(k)) for k in range(3)] + [HcmSymbol(-4, Sym("n"))]
+    return assemble(json.dumps(program).encode(), PayloadKind.OP_LIST, spec, symbols)
+
+
+@pytest.fixture
+def code() -> SpyreCode:
+    return add_kernel()

@@ -1,0 +1,594 @@
+"""Host compute metadata: how the host computes a program's symbols at launch (runtime spec 1.7).
+
+An :class:`Hcm` lists symbols; each has an expression over what is known only at launch: addresses, sizes
+and strides of the arguments, named scalars. :func:`symbol_values` evaluates them in exact integers.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from spyrert.errors import SymbolBindingError
+from spyrert.spyrecode._json import Json, Node, canonical, parse
+from spyrert.spyrecode.correction import EntryKind
+from spyrert.spyrecode.image import required_correction_size
+
+MAX_EXPR_DEPTH: Final = 32
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+
+class Expr:
+    """Base of symbol expressions. ``+``, ``-``, ``*``, ``//`` and ``%`` build bigger ones.
+
+    >>> expr_to_json((Addr(0) + 49152) // 64)
+    ['floordiv', ['add', ['addr', 0], 49152], 64]
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Expr | int) -> Expr:
+        return Binary(BinaryOp.ADD, self, as_expr(other))
+
+    def __radd__(self, other: int) -> Expr:
+        return Binary(BinaryOp.ADD, as_expr(other), self)
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return Binary(BinaryOp.SUB, self, as_expr(other))
+
+    def __rsub__(self, other: int) -> Expr:
+        return Binary(BinaryOp.SUB, as_expr(other), self)
+
+    def __mul__(self, other: Expr | int) -> Expr:
+        return Binary(BinaryOp.MUL, self, as_expr(other))
+
+    def __rmul__(self, other: int) -> Expr:
+        return Binary(BinaryOp.MUL, as_expr(other), self)
+
+    def __floordiv__(self, other: Expr | int) -> Expr:
+        return Binary(BinaryOp.FLOORDIV, self, as_expr(other))
+
+    def __mod__(self, other: Expr | int) -> Expr:
+        return Binary(BinaryOp.MOD, self, as_expr(other))
+
+
+def as_expr(value: Expr | int) -> Expr:
+    return Const(value) if isinstance(value, int) else value
+
+
+@attrs.frozen
+class Const(Expr):
+    value: int
+
+
+@attrs.frozen
+class Addr(Expr):
+    """Start address (DMVA, bytes) of launch argument ``arg``; of its ``chunk``, if given.
+
+    ``arg`` counts launch arguments, i.e. pointers only, and never the pool.
+    """
+
+    arg: int
+    chunk: int | None = None
+
+
+@attrs.frozen
+class Dim(Expr):
+    """Logical size of axis ``axis`` of argument ``arg``."""
+
+    arg: int
+    axis: int
+
+
+@attrs.frozen
+class Stride(Expr):
+    """Stride in bytes of device axis ``axis`` of argument ``arg``."""
+
+    arg: int
+    axis: int
+
+
+@attrs.frozen
+class Sym(Expr):
+    """A named scalar argument or symbolic dimension, bound at launch."""
+
+    name: str
+
+
+@attrs.frozen
+class Pool(Expr):
+    """Address of the pool argument."""
+
+
+@attrs.frozen
+class Dyn(Expr):
+    """Start of segment 6, the block that lives for one launch."""
+
+
+@attrs.frozen
+class Tile(Expr):
+    """Current index of the tiled dimension ``dim`` (0 in a launch that is not tiled)."""
+
+    dim: str
+
+
+class BinaryOp(enum.Enum):
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    FLOORDIV = "floordiv"
+    CEILDIV = "ceildiv"
+    MOD = "mod"
+    MIN = "min"
+    MAX = "max"
+
+
+@attrs.frozen
+class Binary(Expr):
+    """``op`` applied to two expressions; divisors must be positive when evaluated."""
+
+    op: BinaryOp
+    lhs: Expr
+    rhs: Expr
+
+
+def expr_to_json(expr: Expr) -> Json:
+    """The JSON prefix form (runtime spec 1.7.2)."""
+    match expr:
+        case Const(value):
+            return value
+        case Addr(arg, None):
+            return ["addr", arg]
+        case Addr(arg, chunk):
+            return ["addr", arg, chunk]
+        case Dim(arg, axis):
+            return ["dim", arg, axis]
+        case Stride(arg, axis):
+            return ["stride", arg, axis]
+        case Sym(name):
+            return ["sym", name]
+        case Pool():
+            return ["pool"]
+        case Dyn():
+            return ["dyn"]
+        case Tile(dim):
+            return ["tile", dim]
+        case Binary(op, lhs, rhs):
+            return [op.value, expr_to_json(lhs), expr_to_json(rhs)]
+    raise TypeError(f"not an expression: {expr!r}")
+
+
+def expr_from_json(node: Node, depth: int = 1) -> Expr:
+    """Read the JSON prefix form; a bad one raises ``SpyreCodeSchemaError`` at its place."""
+    if depth > MAX_EXPR_DEPTH:
+        node.fail(f"expression is nested deeper than {MAX_EXPR_DEPTH}")
+    if not isinstance(node.value, list):
+        return Const(node.integer(INT64_MIN, INT64_MAX))
+    items = list(node.elements())
+    if not items:
+        node.fail("empty expression")
+    op = items[0].string()
+
+    def expect(*counts: int) -> None:
+        if len(items) - 1 not in counts:
+            node.fail(f"'{op}' takes {' or '.join(map(str, counts))} operands, got {len(items) - 1}")
+
+    match op:
+        case "addr":
+            expect(1, 2)
+            return Addr(items[1].integer(0), items[2].integer(0) if len(items) == 3 else None)
+        case "dim":
+            expect(2)
+            return Dim(items[1].integer(0), items[2].integer(0))
+        case "stride":
+            expect(2)
+            return Stride(items[1].integer(0), items[2].integer(0))
+        case "sym":
+            expect(1)
+            return Sym(items[1].name())
+        case "pool":
+            expect(0)
+            return Pool()
+        case "dyn":
+            expect(0)
+            return Dyn()
+        case "tile":
+            expect(1)
+            return Tile(items[1].name())
+    try:
+        operator = BinaryOp(op)
+    except ValueError:
+        node.fail(f"unknown operator {op!r} in an expression")
+    expect(2)
+    return Binary(operator, expr_from_json(items[1], depth + 1), expr_from_json(items[2], depth + 1))
+
+
+def leaves(expr: Expr) -> Iterator[Expr]:
+    """The inputs of an expression from left to right, constants left out, repetitions included."""
+    match expr:
+        case Const():
+            return
+        case Binary(_, lhs, rhs):
+            yield from leaves(lhs)
+            yield from leaves(rhs)
+        case _:
+            yield expr
+
+
+def entry_kind(expr: Expr) -> EntryKind:
+    """Kind of the correction entry: the most address-like input decides."""
+    inputs = tuple(leaves(expr))
+    if any(isinstance(leaf, (Addr, Pool, Dyn)) for leaf in inputs):
+        return EntryKind.ADDRESS
+    if any(isinstance(leaf, Stride) for leaf in inputs):
+        return EntryKind.STRIDE
+    if any(isinstance(leaf, Dim) for leaf in inputs):
+        return EntryKind.DIMENSION
+    return EntryKind.OTHER if inputs else EntryKind.CONSTANT
+
+
+@attrs.frozen
+class Bounds:
+    """Legal values ``v`` of a dimension symbol: ``min <= v <= max`` and ``v % granularity == 0``.
+
+    ``None`` is no limit (runtime spec 1.7.3).
+    """
+
+    min: int | None = None
+    max: int | None = None
+    granularity: int = 1
+
+    def check(self, value: int, what: str) -> None:
+        """Raise ``SymbolBindingError`` if ``value`` is not legal; ``what`` names the symbol."""
+        if self.min is not None and value < self.min:
+            raise SymbolBindingError(f"{what} = {value} is below its minimum {self.min}", value=value)
+        if self.max is not None and value > self.max:
+            raise SymbolBindingError(f"{what} = {value} is above its maximum {self.max}", value=value)
+        if value % self.granularity:
+            raise SymbolBindingError(
+                f"{what} = {value} is not a multiple of its granularity {self.granularity}", value=value
+            )
+
+
+@attrs.frozen
+class HcmSymbol:
+    """One symbol: ``expr`` (bytes, for addresses) divided by ``unit`` without remainder.
+
+    Args:
+        id: distinct negative integer; the list is ordered by decreasing id.
+        expr: what to compute at launch.
+        unit: word size by which the value is divided; a remainder is ``SymbolBindingError``.
+        bounds: checked against the value of ``expr`` before the division.
+    """
+
+    id: int
+    expr: Expr
+    unit: int = 1
+    bounds: Bounds | None = None
+
+
+@attrs.frozen
+class Hcm:
+    """Our host compute metadata, version 1.
+
+    Args:
+        symbols: in canonical order: exactly the symbols that the program uses as operands, by decreasing
+            id. The position of a symbol is the index of its correction entry and the slot in the image.
+        output_size: bytes of the correction tensor; default: the least that holds all symbols.
+        function: name in the host-function registry.
+        constants: pairs (slot, value) that are merged as constant entries.
+        chunk_map: for interleaved arguments, triples (arg, axis, chunks).
+        vdci, sen_constants: upstream's two members, kept for round trips (canonical JSON text).
+    """
+
+    symbols: tuple[HcmSymbol, ...]
+    output_size: int = attrs.field()
+    function: str = "program_correction"
+    constants: tuple[tuple[int, int], ...] = ()
+    chunk_map: tuple[tuple[int, int, int], ...] = ()
+    vdci: str = "{}"
+    sen_constants: str = "[]"
+
+    @output_size.default
+    def _least_size(self) -> int:
+        return required_correction_size(len(self.symbols))
+
+    @property
+    def entries(self) -> int:
+        """Number of entries of the correction tensor."""
+        return len(self.symbols) + len(self.constants)
+
+    @property
+    def inputs(self) -> tuple[Expr, ...]:
+        """Distinct leaf inputs of all expressions in order of appearance; their number is ``ishape[0]``."""
+        return tuple(dict.fromkeys(leaf for symbol in self.symbols for leaf in leaves(symbol.expr)))
+
+    def to_json(self) -> Json:
+        symbols = []
+        for symbol in self.symbols:
+            record: dict[str, Json] = {
+                "id": symbol.id,
+                "expr": expr_to_json(symbol.expr),
+                "unit": symbol.unit,
+            }
+            if symbol.bounds is not None:
+                record |= bounds_to_json(symbol.bounds)
+            symbols.append(record)
+        document: dict[str, Json] = {
+            "version": 1,
+            "function": self.function,
+            "symbols": symbols,
+            "constants": {str(slot): value for slot, value in self.constants},
+            "output": {"format": "SPYCORR1", "size": self.output_size},
+        }
+        if self.chunk_map:
+            document["chunk_map"] = [{"arg": a, "axis": x, "chunks": n} for a, x, n in self.chunk_map]
+        return document | {
+            "vdci": parse(self.vdci.encode()),
+            "senConstants": parse(self.sen_constants.encode()),
+        }
+
+
+@attrs.frozen
+class ForeignHcm:
+    """Metadata of another producer, kept as canonical JSON text. Accepted at prepare (runtime spec 1.7.2)."""
+
+    text: str
+
+    @property
+    def empty(self) -> bool:
+        """``vdci`` and ``senConstants`` are both empty: no symbols, an all-zero correction tensor."""
+        document = parse(self.text.encode())
+        return not document.get("vdci") and not document.get("senConstants")
+
+    def to_json(self) -> Json:
+        return parse(self.text.encode())
+
+
+def bounds_to_json(bounds: Bounds) -> dict[str, Json]:
+    return {"min": bounds.min, "max": bounds.max, "granularity": bounds.granularity}
+
+
+def bounds_from_json(node: Node) -> Bounds | None:
+    """Read ``min``, ``max``, ``granularity``; ``None`` if none is there. Default of ``min`` is the
+    granularity;
+    an explicit ``null`` means no limit."""
+    low, high, step = node.get("min"), node.get("max"), node.get("granularity")
+    if low is None and high is None and step is None:
+        return None
+    granularity = 1 if step is None else step.integer(1, INT64_MAX)
+    minimum: int | None = granularity
+    if low is not None:
+        minimum = None if low.value is None else low.integer(INT64_MIN, INT64_MAX)
+    maximum = None if high is None or high.value is None else high.integer(INT64_MIN, INT64_MAX)
+    if minimum is not None and maximum is not None and minimum > maximum:
+        node.fail(f"min {minimum} is greater than max {maximum}")
+    return Bounds(minimum, maximum, granularity)
+
+
+def hcm_from_json(node: Node) -> Hcm | ForeignHcm:
+    """Read embedded or separate metadata. A version-less object is foreign."""
+    if not isinstance(node.value, dict):
+        node.fail(f"hcm must be an object, got {type(node.value).__name__}")
+    if "version" not in node.value:
+        return ForeignHcm(canonical(node.value).decode())
+    version = node.member("version")
+    if version.integer() != 1:
+        version.fail(f"hcm version {version.value} is not supported")
+    symbols = []
+    ids: set[int] = set()
+    for item in node.member("symbols").elements():
+        identity = item.member("id")
+        number = identity.integer(INT64_MIN, -1)
+        if number in ids:
+            identity.fail(f"duplicate symbol id {number}")
+        ids.add(number)
+        unit = item.get("unit")
+        symbols.append(
+            HcmSymbol(
+                number,
+                expr_from_json(item.member("expr")),
+                1 if unit is None else unit.integer(1, INT64_MAX),
+                bounds_from_json(item),
+            )
+        )
+    output = node.member("output")
+    if output.member("format").string() != "SPYCORR1":
+        output.member("format").fail("hcm output format must be 'SPYCORR1'")
+    constants = []
+    table = node.get("constants")
+    if table is not None:
+        for key, value in table.members():
+            if not key.isascii() or not key.isdigit() or int(key) >= 1 << 32:
+                value.fail(f"constant slot {key!r} is not a decimal number")
+            if int(key) < len(symbols):
+                value.fail(f"constant slot {key} is the slot of a symbol")
+            constants.append((int(key), value.integer(INT64_MIN, INT64_MAX)))
+    chunk_map = node.get("chunk_map")
+    size = output.member("size")
+    result = Hcm(
+        tuple(symbols),
+        size.integer(0, INT64_MAX),
+        node.member("function").name() if node.get("function") else "program_correction",
+        tuple(constants),
+        tuple(
+            (c.member("arg").integer(0), c.member("axis").integer(0), c.member("chunks").integer(1))
+            for c in (chunk_map.elements() if chunk_map else ())
+        ),
+        canonical(node.value.get("vdci", {})).decode(),
+        canonical(node.value.get("senConstants", [])).decode(),
+    )
+    if result.output_size < required_correction_size(result.entries):
+        size.fail(
+            f"hcm output of {result.output_size} bytes is too small: {result.entries} entries need "
+            f"{required_correction_size(result.entries)}"
+        )
+    return result
+
+
+# -- evaluation ------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ArgumentInputs:
+    """What expressions may ask of one launch argument.
+
+    Args:
+        addresses: start address (DMVA) of each chunk of the argument's view.
+        shape: logical sizes.
+        device_strides: strides of the device axes in bytes.
+    """
+
+    addresses: tuple[int, ...]
+    shape: tuple[int, ...] = ()
+    device_strides: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class HostInputs:
+    """Everything a host function sees of a launch. ``scalars`` holds integers; floats as bit patterns."""
+
+    args: tuple[ArgumentInputs, ...] = ()
+    scalars: Mapping[str, int] = attrs.field(factory=dict)
+    pool: int | None = None
+    dyn: int | None = None
+    tile: Mapping[str, int] = attrs.field(factory=dict)
+    launch_seq: int = 0
+    plan_digest64: bytes = bytes(8)
+    overrides: tuple[int | None, ...] = ()
+    handle: bytes | None = None
+    """Contents of the host buffer named by ``ihandle``, for chained host functions."""
+
+
+_APPLY: Final[Mapping[BinaryOp, Callable[[int, int], int]]] = {
+    BinaryOp.ADD: lambda a, b: a + b,
+    BinaryOp.SUB: lambda a, b: a - b,
+    BinaryOp.MUL: lambda a, b: a * b,
+    BinaryOp.FLOORDIV: lambda a, b: a // b,
+    BinaryOp.CEILDIV: lambda a, b: -(-a // b),
+    BinaryOp.MOD: lambda a, b: a % b,
+    BinaryOp.MIN: min,
+    BinaryOp.MAX: max,
+}
+_DIVISIONS: Final = (BinaryOp.FLOORDIV, BinaryOp.CEILDIV, BinaryOp.MOD)
+
+
+def evaluate(expr: Expr, inputs: HostInputs) -> int:
+    """Value of an expression in exact integers.
+
+    Raises ``SymbolBindingError``: an unbound input, a divisor that is not positive, a result outside
+    signed 64 bit.
+
+    >>> evaluate((Addr(0) + 49152) // 64, HostInputs((ArgumentInputs((1 << 34,)),)))
+    268436224
+    """
+    value = _value(expr, inputs)
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise SymbolBindingError(f"{expr_to_json(expr)} = {value} does not fit in 64 bits", value=value)
+    return value
+
+
+def _value(expr: Expr, inputs: HostInputs) -> int:
+    def missing(what: str) -> SymbolBindingError:
+        return SymbolBindingError(f"{what}, needed by {expr_to_json(expr)}")
+
+    def pick(values: tuple[int, ...], index: int, what: str) -> int:
+        if index >= len(values):
+            raise missing(f"{what} {index} does not exist (there are {len(values)})")
+        return values[index]
+
+    def argument(index: int) -> ArgumentInputs:
+        if index >= len(inputs.args):
+            raise missing(f"argument {index} does not exist (there are {len(inputs.args)})")
+        return inputs.args[index]
+
+    match expr:
+        case Const(value):
+            return value
+        case Addr(arg, chunk):
+            addresses = argument(arg).addresses
+            if chunk is None and len(addresses) != 1:
+                raise missing(
+                    f"argument {arg} has {len(addresses)} chunks (interleaved), one address is not enough"
+                )
+            return pick(addresses, chunk or 0, f"chunk of argument {arg}")
+        case Dim(arg, axis):
+            return pick(argument(arg).shape, axis, f"axis of argument {arg}")
+        case Stride(arg, axis):
+            return pick(argument(arg).device_strides, axis, f"device axis of argument {arg}")
+        case Sym(name):
+            if name not in inputs.scalars:
+                raise missing(f"'{name}' is not bound")
+            return inputs.scalars[name]
+        case Pool():
+            if inputs.pool is None:
+                raise missing("there is no pool argument")
+            return inputs.pool
+        case Dyn():
+            if inputs.dyn is None:
+                raise missing("there is no dynamic block")
+            return inputs.dyn
+        case Tile(dim):
+            return inputs.tile.get(dim, 0)
+        case Binary(op, lhs, rhs):
+            left, right = _value(lhs, inputs), _value(rhs, inputs)
+            if op in _DIVISIONS and right <= 0:
+                raise missing(f"divisor {right} is not positive")
+            return _APPLY[op](left, right)
+    raise TypeError(f"not an expression: {expr!r}")
+
+
+def symbol_values(hcm: Hcm, inputs: HostInputs) -> tuple[int, ...]:
+    """Values of all symbols, in order, each divided by its unit.
+
+    Raises ``SymbolBindingError`` naming the symbol: bounds, granularity, a remainder of the division,
+    an override list of the wrong length, and what :func:`evaluate` raises.
+    """
+    overrides: tuple[int | None, ...] = inputs.overrides or (None,) * len(hcm.symbols)
+    if len(overrides) != len(hcm.symbols):
+        raise SymbolBindingError(f"{len(overrides)} symbolic_args for {len(hcm.symbols)} symbols")
+    values = []
+    for symbol, override in zip(hcm.symbols, overrides, strict=True):
+        value = evaluate(symbol.expr, inputs) if override is None else override
+        what = f"symbol {symbol.id}"
+        if symbol.bounds is not None:
+            symbol.bounds.check(value, what)
+        quotient, remainder = divmod(value, symbol.unit)
+        if remainder:
+            raise SymbolBindingError(
+                f"{what} = {value} bytes is not a multiple of its unit {symbol.unit}", value=value
+            )
+        values.append(quotient)
+    return tuple(values)
+
+
+__all__ = [
+    "Addr",
+    "ArgumentInputs",
+    "Binary",
+    "BinaryOp",
+    "Bounds",
+    "Const",
+    "Dim",
+    "Dyn",
+    "Expr",
+    "ForeignHcm",
+    "Hcm",
+    "HcmSymbol",
+    "HostInputs",
+    "Pool",
+    "Stride",
+    "Sym",
+    "Tile",
+    "entry_kind",
+    "evaluate",
+    "expr_from_json",
+    "expr_to_json",
+    "hcm_from_json",
+    "leaves",
+    "symbol_values",
+]
