@@ -60,8 +60,8 @@ def _split(x: UOp) -> UOp | None:
             storage = node.buf_uop
             if states.setdefault(storage, node) is not node:
                 raise CycleError(
-                    f"cycle detected while indexing {storage.op.name} {storage.arg.slot}: one kernel would read "
-                    "two states of one buffer; store the older one with contiguous() first"
+                    f"cycle detected while indexing {storage.op.name} {storage.arg.slot}: one kernel would "
+                    "read two states of one buffer; store the older one with contiguous() first"
                 )
             if storage not in arguments:
                 arguments[storage] = storage.param_like(len(arguments))

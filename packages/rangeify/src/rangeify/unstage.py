@@ -45,7 +45,7 @@ def why_kept(stage: UOp) -> str | None:
     """The reason for which a stage stays, or None when it is to be removed (scheduler spec 8.2)."""
     value = stage.src[0]
     if value.op in (Ops.CONTIGUOUS, Ops.NOOP) or not stage.arg.removable:
-        return "marked contiguous" if value.op is Ops.CONTIGUOUS else "must be storage"
+        return "it is marked contiguous"
     buffers, reduces = _accessed(value)
     if len(buffers) > MAX_RECOMPUTED_BUFFERS:
         return f"recomputing it would read {len(buffers)} buffers"
