@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktir.lexer import MAX_NESTING, Cursor, ParseError, Source, TokenKind, tokenize, unescape_string
+from ktir.errors import ParseError
+from ktir.lexer import MAX_NESTING, Cursor, Source, TokenKind, tokenize, unescape_string
 
 
 def P(text: str) -> tuple[str, str]:
@@ -37,7 +38,8 @@ def kinds(text: str) -> list[tuple[str, str]]:
         ("s0-1", [("BARE_ID", "s0"), P("-"), ("INTEGER", "1")]),
         ("(d0)->(d0)", [P("("), ("BARE_ID", "d0"), P(")"), P("->"),
                         P("("), ("BARE_ID", "d0"), P(")")]),
-        (">= <= == -> ... :: {-# #-} >>", [P(p) for p in ">= <= == -> ... :: {-# #-} > >".split()]),
+        (">= <= == -> ... ::", [P(p) for p in [">=", "<=", "==", "->", "...", "::"]]),
+        ("{-# #-} >>", [P(p) for p in ["{-#", "#-}", ">", ">"]]),
         ('"a\\"b\\\\\\n\\41" x', [("STRING", '"a\\"b\\\\\\n\\41"'), ("BARE_ID", "x")]),
         ("a // comment ( %\n\tb//end", [("BARE_ID", "a"), ("BARE_ID", "b")]),
     ],

@@ -18,6 +18,8 @@ from typing import NoReturn, TypeVar
 
 import attrs
 
+from ktir.errors import ParseError
+
 __all__ = [
     "MAX_NESTING",
     "Cursor",
@@ -36,17 +38,6 @@ MAX_NESTING = 256
 
 MAX_DIGITS = 1024
 """Integer literals may have this many characters (Python itself refuses to convert more than 4300 digits)."""
-
-
-class ParseError(Exception):
-    """Text that is not well-formed, with the place (line and column count from 1)."""
-
-    def __init__(self, message: str, *, file: str = "-", line: int = 1, column: int = 1) -> None:
-        super().__init__(f"{file}:{line}:{column}: error: {message}")
-        self.message = message
-        self.file = file
-        self.line = line
-        self.column = column
 
 
 class TokenKind(enum.Enum):
@@ -87,7 +78,7 @@ class Source:
 
     __slots__ = ("_line_starts", "file", "text")
 
-    def __init__(self, text: str, file: str = "-") -> None:
+    def __init__(self, text: str, file: str = "<string>") -> None:
         self.text = text
         self.file = file
         self._line_starts: list[int] | None = None
@@ -339,7 +330,7 @@ class Cursor:
         """Raise :class:`ParseError` at a token or offset (default: the current token)."""
         offset = self.token.start if at is None else at.start if isinstance(at, Token) else at
         line, column = self.source.position(offset)
-        raise ParseError(message, file=self.source.file, line=line, column=column)
+        raise ParseError(message, self.source.file, line, column, self.source.line(line))
 
     def expected(self, what: str, context: str = "") -> NoReturn:
         """Raise ``expected <what> <context>, got <the current token>``."""
@@ -373,7 +364,7 @@ def _shorten(text: str, limit: int = 40) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def tokenize(text: str, file: str = "-") -> list[Token]:
+def tokenize(text: str, file: str = "<string>") -> list[Token]:
     """All tokens of a text, the EOF token last. For tools and tests; parsers use :class:`Cursor`."""
     cursor = Cursor(Source(text, file))
     tokens = [cursor.token]
