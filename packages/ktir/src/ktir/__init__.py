@@ -1,1 +1,58 @@
-"""Kernel Tile IR: typed SSA core, MLIR text in and out, verification, layouts."""
+"""Kernel Tile IR: a typed SSA core, MLIR text in and out, verification, layouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktir.context import Context, Dialect
+from ktir.dialects.builtin import Module
+from ktir.errors import (
+    Diagnostic,
+    KtirError,
+    Note,
+    ParseError,
+    RewriteLimitError,
+    UnsupportedError,
+    VerifyError,
+)
+from ktir.ir import Block, BlockArgument, Label, Operation, OpResult, Region, UnregisteredOp, Value
+from ktir.parser import parse
+from ktir.printer import print_module
+from ktir.verifier import verify
+
+__version__ = "0.1.0"
+
+
+def load(path: str | Path, context: Context | None = None) -> Module:
+    """Read a module from a file.  Raises `ParseError` or, if the file is not UTF-8 text, `KtirError`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"not UTF-8 text: {error.reason}", str(path)) from error
+    return parse(text, context, str(path))
+
+
+__all__ = [
+    "Block",
+    "BlockArgument",
+    "Context",
+    "Diagnostic",
+    "Dialect",
+    "KtirError",
+    "Label",
+    "Module",
+    "Note",
+    "OpResult",
+    "Operation",
+    "ParseError",
+    "Region",
+    "RewriteLimitError",
+    "UnregisteredOp",
+    "UnsupportedError",
+    "Value",
+    "VerifyError",
+    "load",
+    "parse",
+    "print_module",
+    "verify",
+]

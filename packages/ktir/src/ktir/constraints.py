@@ -23,20 +23,27 @@ from ktir.types import (
 
 @attrs.frozen
 class Constraint:
-    """A predicate over types with the words for its diagnostic."""
+    """A predicate over types with the words for its diagnostic.
+
+    `buildable` is the only type accepted, if there is just one: then the text need not name it.
+    `type_class` is the only class accepted: then the text may leave out the class' prefix.
+    """
 
     description: str
     accepts: Callable[[Type], bool] = attrs.field(repr=False)
+    buildable: Type | None = None
+    type_class: type[Type] | None = None
 
 
 def instance_of(description: str, *classes: type[Type]) -> Constraint:
     """Accept instances of the given type classes."""
-    return Constraint(description, lambda type: isinstance(type, classes))
+    only = classes[0] if len(classes) == 1 else None
+    return Constraint(description, lambda type: isinstance(type, classes), None, only)
 
 
 def exactly(expected: Type, description: str) -> Constraint:
     """Accept one type."""
-    return Constraint(description, lambda type: type == expected)
+    return Constraint(description, lambda type: type == expected, expected, type(expected))
 
 
 def _like(scalar: Callable[[Type], bool]) -> Callable[[Type], bool]:
@@ -53,7 +60,8 @@ def _signless(type: Type) -> bool:
 
 
 ANY = Constraint("any type", lambda type: True)
-INDEX = instance_of("index", IndexType)
+INDEX = exactly(IndexType(), "index")
+I1 = exactly(IntegerType(1), "1-bit signless integer")
 I1_LIKE = Constraint("bool-like", _like(lambda type: type == IntegerType(1)))
 SIGNLESS_INTEGER = Constraint("signless integer", _signless)
 INTEGER_OR_INDEX = Constraint(

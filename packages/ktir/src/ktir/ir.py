@@ -20,7 +20,7 @@ from ktir.location import UNKNOWN, Location
 from ktir.types import Type
 
 if TYPE_CHECKING:
-    from ktir.opdef import OpDef
+    from ktir.opdef import OpDef, Trait
     from ktir.parser import OpParser
     from ktir.printer import Printer
     from ktir.verifier import Verifier
@@ -117,6 +117,16 @@ class Operation:
             location=self.location if location is None else location,
         )
 
+    def definition_has(self, trait: Trait) -> bool:
+        """Whether the operation is known to have a trait (an unregistered one has none)."""
+        return not isinstance(self, UnregisteredOp) and trait in self.definition.traits
+
+    def has_custom_form(self) -> bool:
+        """Whether the class declares an assembly format or its own `print_custom`."""
+        return (
+            self.definition.assembly is not None or type(self).print_custom is not Operation.print_custom
+        )
+
     def walk(self) -> Iterator[Operation]:
         """This operation and all nested ones, in pre-order; iterative, so depth is no limit."""
         stack: list[Iterator[Operation]] = [iter((self,))]
@@ -143,6 +153,19 @@ class Operation:
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         """Yield what is wrong beyond the declaration.  A string gets ``'name' op `` put in front."""
         return iter(())
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: DictAttr) -> Sequence[Type] | None:
+        """The result types when operands and attributes determine them; the text then need not."""
+        return None
+
+    def result_names(self) -> Sequence[str | None]:
+        """Suggested printed names of the results, such as ``c32`` (ktir spec 0.3.6)."""
+        return [declared.hint for declared in self.definition.results]
+
+    def argument_names(self, region: int) -> Sequence[str | None]:
+        """Suggested printed names of the entry block's arguments of a region; None: ``argN``."""
+        return ()
 
     def fold(self, operands: Sequence[Attribute | None]) -> Sequence[Attribute | Value] | None:
         """One constant or existing value per result, or None if this does not fold.
@@ -215,6 +238,9 @@ class UnregisteredOp(Operation):
     @property
     def name(self) -> str:
         return self.op_name
+
+    def result_names(self) -> Sequence[str | None]:
+        return ()
 
 
 def symbol_name(op: Operation) -> str | None:

@@ -26,6 +26,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
 from ktir.constraints import ANY, Constraint
 from ktir.ir import Operation, OpResult, Region, Value
+from ktir.types import Type
 
 if TYPE_CHECKING:
     from ktir.verifier import Verifier
@@ -70,6 +71,7 @@ class AttributeDef:
     required: bool
     default: Attribute | None = None
     description: str | None = None
+    value_type: Type | None = None
 
 
 @attrs.frozen
@@ -325,12 +327,22 @@ class variadic_result(_Declared):
 
 
 class attribute(_Declared, Generic[A]):
-    """A required inherent attribute: ``op.x`` is an `A`.  `name` is its MLIR name if that differs."""
+    """A required inherent attribute: ``op.x`` is an `A`.
 
-    def __init__(self, kind: type[A], name: str | None = None, description: str | None = None) -> None:
+    `name` is its MLIR name if that differs; `type` is that of a number whose type the text leaves out.
+    """
+
+    def __init__(
+        self,
+        kind: type[A],
+        name: str | None = None,
+        description: str | None = None,
+        type: Type | None = None,
+    ) -> None:
         self.kind = kind
         self.attr_name = name
         self.description = description
+        self.value_type = type
 
     @overload
     def __get__(self, op: None, owner: type) -> Self: ...
@@ -351,11 +363,13 @@ class optional_attribute(_Declared, Generic[A]):
         name: str | None = None,
         default: A | None = None,
         description: str | None = None,
+        type: Type | None = None,
     ) -> None:
         self.kind = kind
         self.attr_name = name
         self.default = default
         self.description = description
+        self.value_type = type
 
     @overload
     def __get__(self, op: None, owner: type) -> Self: ...
@@ -446,11 +460,20 @@ def operation(
                     results.append(ResultDef(label, item.constraint, _ARITY[type(item)], item.hint))
                 case attribute():
                     attributes.append(
-                        AttributeDef(item.attr_name or label, item.kind, True, None, item.description)
+                        AttributeDef(
+                            item.attr_name or label, item.kind, True, None, item.description, item.value_type
+                        )
                     )
                 case optional_attribute():
                     attributes.append(
-                        AttributeDef(item.attr_name or label, item.kind, False, item.default, item.description)
+                        AttributeDef(
+                            item.attr_name or label,
+                            item.kind,
+                            False,
+                            item.default,
+                            item.description,
+                            item.value_type,
+                        )
                     )
                 case region() | variadic_region():
                     item.index = len(regions)

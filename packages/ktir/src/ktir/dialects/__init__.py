@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
+from ktir.dialects import builtin, func
 
-DIALECTS: tuple[Dialect, ...] = ()
+DIALECTS: tuple[Dialect, ...] = (builtin.DIALECT, func.DIALECT)

@@ -1,0 +1,233 @@
+"""The verifier: structural rules from the declarations, then each operation's own (ktir spec 0.2, level V)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktir.analysis import DefUse, Dominance, Use
+from ktir.attribute import Attribute
+from ktir.errors import Diagnostic, KtirError, Note, VerifyError
+from ktir.ir import Block, Operation, UnregisteredOp, Value, symbol_name
+from ktir.opdef import (
+    GRAPH_REGION,
+    ISOLATED,
+    NO_TERMINATOR,
+    OPERAND_SEGMENTS,
+    RESULT_SEGMENTS,
+    SINGLE_BLOCK,
+    SYMBOL,
+    SYMBOL_TABLE,
+    TERMINATOR,
+    Arity,
+    OpDef,
+    OperandDef,
+    ResultDef,
+    group_bounds,
+)
+
+
+class Verifier:
+    """Verifies one module; handed to `Operation.verify_op` for questions about the surroundings."""
+
+    def __init__(self, module: Operation) -> None:
+        self.module = module
+        self.defuse = DefUse(module)
+        self.dominance = Dominance(self.defuse)
+
+    # Questions that `verify_op` may ask.
+
+    def parent(self, op: Operation) -> Operation | None:
+        """The operation whose region holds `op`."""
+        return self.defuse.parent(op)
+
+    def ancestor(self, op: Operation, name: str) -> Operation | None:
+        """The nearest operation around `op` with the given name."""
+        return next((a for a in self.defuse.ancestors(op) if a.name == name), None)
+
+    def definer(self, value: Value) -> Operation | None:
+        """The operation that defines `value`, None for block arguments."""
+        return self.defuse.definer(value)
+
+    def uses(self, value: Value) -> tuple[Use, ...]:
+        """All uses in program order."""
+        return self.defuse.uses(value)
+
+    def symbol(self, at: Operation, name: str) -> Operation | None:
+        """The operation that a symbol names, seen from `at`."""
+        return self.defuse.symbol(at, name)
+
+    # The work.
+
+    def diagnostics(self) -> list[Diagnostic]:
+        """Everything that is wrong, in program order."""
+        found: list[Diagnostic] = []
+        for op in self.module.walk():
+            found += self._operation(op)
+        return found
+
+    def _operation(self, op: Operation) -> Iterator[Diagnostic]:
+        clean = True
+        for item in self._structure(op):
+            clean = False
+            yield _located(op, item)
+        for item in self._operands_available(op):
+            clean = False
+            yield _located(op, item)
+        if not clean or isinstance(op, UnregisteredOp):
+            return
+        for trait in sorted(op.definition.traits, key=lambda t: t.name):
+            if trait.verify is not None:
+                for message in trait.verify(op, self):
+                    yield _located(op, message)
+        try:
+            for finding in op.verify_op(self):
+                yield _located(op, finding)
+        except KtirError as error:  # a helper refused the operation: that is a finding, not a crash
+            yield _located(op, str(error))
+
+    def _structure(self, op: Operation) -> Iterator[str | Diagnostic]:
+        for region in op.regions:
+            for block in region.blocks:
+                yield from self._block(op, block)
+        if isinstance(op, UnregisteredOp):
+            return
+        definition = op.definition
+        yield from _groups("operand", definition.operands, op.operands, op.attributes.get(OPERAND_SEGMENTS))
+        yield from _groups("result", definition.results, op.results, op.attributes.get(RESULT_SEGMENTS))
+        yield from _attributes(op, definition)
+        yield from self._regions(op, definition)
+        parent = self.parent(op)
+        if definition.parents and (parent is None or parent.name not in definition.parents):
+            names = ", ".join(definition.parents)
+            yield f"expects parent op {'to be one of ' if len(definition.parents) > 1 else ''}'{names}'"
+        if definition.has(SYMBOL) and "sym_name" in op.attributes and symbol_name(op) is None:
+            yield "requires string attribute 'sym_name'"
+        if definition.has(SYMBOL_TABLE):
+            yield from _symbols_unique(op)
+
+    def _regions(self, op: Operation, definition: OpDef) -> Iterator[str]:
+        fixed = sum(not d.variadic for d in definition.regions)
+        loose = fixed != len(definition.regions)
+        if len(op.regions) < fixed or (not loose and len(op.regions) != fixed):
+            yield f"requires {'at least ' if loose else ''}{_plural(fixed, 'region')}"
+        if definition.has(SINGLE_BLOCK):
+            for number, region in enumerate(op.regions):
+                if len(region.blocks) > 1:
+                    yield f"expects region #{number} to have 0 or 1 blocks"
+
+    def _block(self, op: Operation, block: Block) -> Iterator[str | Diagnostic]:
+        for inner in block.operations[:-1]:
+            if inner.definition_has(TERMINATOR):
+                yield Diagnostic(
+                    f"'{inner.name}' op must be the last operation in the parent block", inner.location
+                )
+        if isinstance(op, UnregisteredOp) or op.definition.has(NO_TERMINATOR):
+            return
+        if not block.operations:
+            if op.definition.has(GRAPH_REGION):
+                return
+            yield "expects a non-empty block"
+            return
+        last = block.operations[-1]
+        if not last.definition_has(TERMINATOR) and not isinstance(last, UnregisteredOp):
+            yield Diagnostic(
+                "block with no terminator",
+                last.location,
+                notes=(Note(f"the block belongs to '{op.name}'; its last operation is '{last.name}'"),),
+            )
+
+    def _operands_available(self, op: Operation) -> Iterator[str | Diagnostic]:
+        for number, operand in enumerate(op.operands):
+            if not self.defuse.is_defined(operand):
+                yield f"operand #{number} is not defined in this module"
+            elif not self.dominance.available(operand, op):
+                yield Diagnostic(f"operand #{number} does not dominate this use", op.location)
+            elif self._crosses_isolation(operand, op):
+                yield f"using value defined outside the region: operand #{number}"
+
+    def _crosses_isolation(self, value: Value, op: Operation) -> bool:
+        home = self.defuse.defining_block(value)
+        assert home is not None
+        owner = self.defuse.owner(home)
+        for ancestor in self.defuse.ancestors(op):
+            if ancestor is owner:
+                return False
+            if ancestor.definition_has(ISOLATED):
+                return True
+        return False
+
+
+def _located(op: Operation, finding: str | Diagnostic) -> Diagnostic:
+    if isinstance(finding, Diagnostic):
+        if finding.location is not None:
+            return finding
+        return Diagnostic(finding.message, op.location, finding.severity, finding.notes)
+    return Diagnostic(f"'{op.name}' op {finding}", op.location)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _groups(
+    noun: str,
+    groups: Sequence[OperandDef] | Sequence[ResultDef],
+    values: Sequence[Value],
+    segments: Attribute | None,
+) -> Iterator[str]:
+    try:
+        bounds = group_bounds(groups, len(values), segments)
+    except ValueError as error:
+        yield f"has wrong {noun}s: {error}"
+        return
+    for group, (start, end) in zip(groups, bounds, strict=True):
+        for number in range(start, end):
+            value = values[number]
+            if not group.constraint.accepts(value.type):
+                loose = "variadic of " if group.arity is Arity.VARIADIC else ""
+                yield f"{noun} #{number} must be {loose}{group.constraint.description}, but got '{value.type}'"
+
+
+def _attributes(op: Operation, definition: OpDef) -> Iterator[str]:
+    for declared in definition.attributes:
+        value = op.attributes.get(declared.name)
+        if value is None:
+            if declared.required:
+                yield f"requires attribute '{declared.name}'"
+        elif not isinstance(value, declared.kind):
+            kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
+            wanted = declared.description or " or ".join(kind.__name__ for kind in kinds)
+            yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
+
+
+def _symbols_unique(op: Operation) -> Iterator[Diagnostic]:
+    for region in op.regions:
+        for block in region.blocks:
+            seen: dict[str, Operation] = {}
+            for inner in block.operations:
+                name = symbol_name(inner)
+                if name is None:
+                    continue
+                if name in seen:
+                    yield Diagnostic(
+                        f"redefinition of symbol named '{name}'",
+                        inner.location,
+                        notes=(Note("see existing symbol definition here", seen[name].location),),
+                    )
+                else:
+                    seen[name] = inner
+
+
+def collect(module: Operation) -> tuple[Diagnostic, ...]:
+    """All diagnostics of a module, without raising."""
+    return tuple(Verifier(module).diagnostics())
+
+
+def verify(module: Operation) -> None:
+    """Raise `ktir.VerifyError` with every diagnostic if the module breaks a rule of level V."""
+    errors = tuple(d for d in collect(module) if d.severity == "error")
+    if errors:
+        raise VerifyError(errors)
+
+
+__all__ = ["Verifier", "collect", "verify"]
