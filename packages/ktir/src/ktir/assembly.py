@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -181,7 +181,7 @@ class _FormatReader:
                 raise ValueError(f"{self.definition.name}: unknown directive {word!r}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def compile_format(definition: OpDef) -> tuple[Element, ...]:
     """The elements of a declared format.  A cache keyed by the (immutable) definition."""
     assert definition.assembly is not None
@@ -376,7 +376,9 @@ def _operand_types(
     found: dict[str, Sequence[Type]] = {}
     if flat is not None:
         if len(flat) != sum(counts.values()):
-            raise parser.error_at(start, f"expected {sum(counts.values())} operand types, but had {len(flat)}")
+            raise parser.error_at(
+                start, f"expected {sum(counts.values())} operand types, but had {len(flat)}"
+            )
         position = 0
         for name, count in counts.items():
             found[name] = flat[position : position + count]
@@ -551,9 +553,9 @@ class _Writer:
                 self.printer.symbol_name(text)
             case SymbolRefAttr() | ArrayAttr() | StringAttr():
                 self.printer.attribute(value)
-            case TypeAttr(type=type):
-                self.printer.type(type)
-            case IntegerAttr(type=type) if type == (declared.value_type or I64):
+            case TypeAttr(type=held):
+                self.printer.type(held)
+            case IntegerAttr(type=number_type) if number_type == (declared.value_type or I64):
                 self.printer.attribute_without_type(value)
             case _ if value.mnemonic and declared.kind is type(value):
                 value.print_parameters(self.printer)
@@ -587,4 +589,3 @@ def _blank_before(text: str, after_punctuation: bool) -> bool:
 
 
 __all__ = ["compile_format", "parse_assembly", "print_assembly"]
-

@@ -22,6 +22,7 @@ from ktir.types import (
 if TYPE_CHECKING:
     from ktir.affine import AffineMap, AffineSet
 
+
 @attrs.frozen
 class UnitAttr(Attribute):
     """``unit``; in a dictionary a name without a value."""

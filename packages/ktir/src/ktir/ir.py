@@ -123,9 +123,7 @@ class Operation:
 
     def has_custom_form(self) -> bool:
         """Whether the class declares an assembly format or its own `print_custom`."""
-        return (
-            self.definition.assembly is not None or type(self).print_custom is not Operation.print_custom
-        )
+        return self.definition.assembly is not None or type(self).print_custom is not Operation.print_custom
 
     def walk(self) -> Iterator[Operation]:
         """This operation and all nested ones, in pre-order; iterative, so depth is no limit."""

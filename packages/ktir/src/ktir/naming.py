@@ -56,9 +56,7 @@ class Names:
                 self._number_block(op, position, number, block, inner)
             stack.append(_nested_regions(region, inner))
 
-    def _number_block(
-        self, op: Operation, position: int, number: int, block: Block, scope: _Counter
-    ) -> None:
+    def _number_block(self, op: Operation, position: int, number: int, block: Block, scope: _Counter) -> None:
         hints = list(op.argument_names(position)) if number == 0 else []
         for index, argument in enumerate(block.arguments):
             hint = hints[index] if index < len(hints) else None
@@ -123,9 +121,9 @@ class _Counter:
 
     def __init__(self, outer: _Counter | None = None) -> None:
         self.outer = outer
-        self.values = outer.values if outer else 0
-        self.arguments = outer.arguments if outer else 0
-        self.conflicts = outer.conflicts if outer else 0
+        self.values: int = outer.values if outer else 0
+        self.arguments: int = outer.arguments if outer else 0
+        self.conflicts: int = outer.conflicts if outer else 0
         self.blocks = 0
         self.used: set[str] = set()
 

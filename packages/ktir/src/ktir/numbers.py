@@ -26,7 +26,8 @@ def numpy_dtype(type: FloatType) -> np.dtype[np.generic]:
     """The ml-dtypes dtype of a small float type; KeyError for other types."""
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, _ML_DTYPES[type.name]))
+    dtype: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[type.name]))
+    return dtype
 
 
 def encode_scalar(value: float, type: FloatType) -> int:

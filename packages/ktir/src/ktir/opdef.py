@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 import attrs
 
@@ -427,11 +427,6 @@ def _collect(cls: type[Operation]) -> dict[str, _Declared]:
     return found
 
 
-@dataclass_transform()
-def _frozen(cls: type[O]) -> type[O]:
-    return attrs.frozen(eq=False, repr=False, slots=True)(cls)
-
-
 def operation(
     name: str,
     *,
@@ -496,7 +491,7 @@ def operation(
             implicit_terminator,
             (cls.__doc__ or "").strip().split("\n")[0],
         )
-        frozen = _frozen(cls)
+        frozen = attrs.frozen(eq=False, repr=False, slots=True)(cls)
         frozen.definition = definition
         return frozen
 

@@ -31,7 +31,6 @@ from ktir.attributes import (
 from ktir.ir import Block, BlockArgument, Label, Operation, Region, UnregisteredOp, Value
 from ktir.location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, UnknownLoc
 from ktir.naming import Names
-from ktir.opdef import ISOLATED
 from ktir.types import (
     F64,
     I1,
@@ -317,9 +316,7 @@ class Printer:
                 self.write(f"#{attribute.mnemonic}")
                 attribute.print_parameters(self)
 
-    def _alias(
-        self, table: dict[K, str], attribute: K, stem: str
-    ) -> str | None:
+    def _alias(self, table: dict[K, str], attribute: K, stem: str) -> str | None:
         if not self._use_aliases:
             return None
         if attribute not in table:
@@ -416,7 +413,7 @@ class Printer:
         from ktir.dialects.verbatim import VerbatimOp
 
         if isinstance(op, VerbatimOp):
-            self.write(op.text)
+            self.write(op.text.value)
             return
         self._results(op)
         if self._generic or isinstance(op, UnregisteredOp) or not op.has_custom_form():
@@ -471,7 +468,7 @@ class Printer:
             for number, region in enumerate(op.regions):
                 if number:
                     self.write(", ")
-                self._region_of(op.name, region, True, True)
+                self._region_of(op.name, region, True, True, True)
             self.write(")")
         self.attr_dict(op.attributes, elided=inherent)
         self.write(" : ")
@@ -488,13 +485,15 @@ class Printer:
         """``{ ... }`` over several lines.  `owner` is the name of the operation that holds it."""
         self._region_of(owner, region, print_entry_arguments, print_terminator)
 
-    def _region_of(self, owner: str, region: Region, entry_arguments: bool, terminator: bool) -> None:
+    def _region_of(
+        self, owner: str, region: Region, entry_arguments: bool, terminator: bool, generic: bool = False
+    ) -> None:
         self._function_depth.append(owner)
         self.write("{")
         for number, block in enumerate(region.blocks):
             labelled = number > 0 or (entry_arguments and bool(block.arguments))
-            if self._generic and len(region.blocks) > 1:
-                labelled = labelled or number > 0
+            if generic and not block.operations:
+                labelled = True  # otherwise it would read back as a region without blocks
             self._block(block, labelled, terminator)
         self.newline()
         self.write("}")
@@ -528,9 +527,7 @@ def has_implicit_terminator(op: Operation, region: Region) -> bool:
     if not operations:
         return False
     last = operations[-1]
-    return (
-        last.name == op.definition.implicit_terminator().name and not last.operands and not last.attributes
-    )
+    return last.name == op.definition.implicit_terminator().name and not last.operands and not last.attributes
 
 
 def print_module(
@@ -609,13 +606,9 @@ def _dense_body(attribute: DenseElementsAttr) -> str:
         return ""
     if count > HEX_ELEMENTS_LIMIT:
         return f'"0x{attribute.data.hex().upper()}"'
-    elements = [
-        _element(attribute.data[i * size : (i + 1) * size], type.element) for i in range(count)
-    ]
+    elements = [_element(attribute.data[i * size : (i + 1) * size], type.element) for i in range(count)]
     for extent in reversed(type.static_shape()):
-        elements = [
-            f"[{', '.join(elements[i : i + extent])}]" for i in range(0, len(elements), extent)
-        ]
+        elements = [f"[{', '.join(elements[i : i + extent])}]" for i in range(0, len(elements), extent)]
     return elements[0]
 
 

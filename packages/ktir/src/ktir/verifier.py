@@ -1,4 +1,4 @@
-"""The verifier: structural rules from the declarations, then each operation's own (ktir spec 0.2, level V)."""
+"""The verifier: structural rules from the declarations, then each operation's own (level V)."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _plural(count: int, noun: str) -> str:
 
 def _groups(
     noun: str,
-    groups: Sequence[OperandDef] | Sequence[ResultDef],
+    groups: Sequence[OperandDef | ResultDef],
     values: Sequence[Value],
     segments: Attribute | None,
 ) -> Iterator[str]:
@@ -185,7 +185,8 @@ def _groups(
             value = values[number]
             if not group.constraint.accepts(value.type):
                 loose = "variadic of " if group.arity is Arity.VARIADIC else ""
-                yield f"{noun} #{number} must be {loose}{group.constraint.description}, but got '{value.type}'"
+                wanted = loose + group.constraint.description
+                yield f"{noun} #{number} must be {wanted}, but got '{value.type}'"
 
 
 def _attributes(op: Operation, definition: OpDef) -> Iterator[str]:

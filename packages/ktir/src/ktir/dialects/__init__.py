@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
-from ktir.dialects import builtin, func
+from ktir.dialects import arith, builtin, func, math
 
-DIALECTS: tuple[Dialect, ...] = (builtin.DIALECT, func.DIALECT)
+DIALECTS: tuple[Dialect, ...] = (arith.DIALECT, builtin.DIALECT, func.DIALECT, math.DIALECT)

@@ -241,7 +241,9 @@ class Call(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         target: Operation | None = verifier.symbol(self, self.callee.root)
         for name in self.callee.nested:
-            inside = [] if target is None else [o for r in target.regions for b in r.blocks for o in b.operations]
+            inside = (
+                [] if target is None else [o for r in target.regions for b in r.blocks for o in b.operations]
+            )
             target = next((op for op in inside if symbol_name(op) == name), None)
         shown = "::@".join((self.callee.root, *self.callee.nested))
         if not isinstance(target, Func):

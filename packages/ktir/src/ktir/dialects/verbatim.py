@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
-from ktir.attributes import DictAttr, StringAttr
+from ktir.attributes import StringAttr
 from ktir.ir import Operation
 from ktir.lexer import Token, TokenKind
-from ktir.opdef import SYMBOL, operation
+from ktir.opdef import SYMBOL, attribute, operation, optional_attribute
 
 if TYPE_CHECKING:
     from ktir.parser import OpParser
@@ -26,7 +24,8 @@ VERBATIM = frozenset(["ktdf_arch.device"])
 class VerbatimOp(Operation):
     """An operation captured as its source text (`text`), with its symbol name if it has one."""
 
-    text: str = attrs.field(default="", kw_only=True)
+    text = attribute(StringAttr)
+    sym_name = optional_attribute(StringAttr)
 
     @classmethod
     def parse_verbatim(cls, parser: OpParser, start: Token) -> VerbatimOp:
@@ -41,8 +40,10 @@ class VerbatimOp(Operation):
             cursor.expected("'import(...)' or '{...}'")
         parser.skip_balanced()
         text = parser.environment.source.text[start.start : cursor.previous_end]
-        attributes = {} if symbol is None else {"sym_name": StringAttr(symbol)}
-        return cls((), (), DictAttr(attributes), location=parser.location, text=text)
+        attributes = {"text": StringAttr(text)}
+        if symbol is not None:
+            attributes["sym_name"] = StringAttr(symbol)
+        return cls.create(attributes=attributes, location=parser.location)
 
     def print_custom(self, printer: Printer) -> None:
-        printer.write(self.text)
+        printer.write(self.text.value)

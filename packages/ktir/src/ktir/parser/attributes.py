@@ -707,10 +707,10 @@ class AttributeParser:
         if environment.location_offsets is None:
             found = _LOCATION_ALIAS.finditer(environment.source.text)
             environment.location_offsets = {m.group(1)[1:]: m.end(1) for m in found}
+        if name in environment.forward_locations:
+            raise self.error_at(offset, f"location alias '{name}' refers to itself")
         start = environment.location_offsets.get(name)
-        if start is None or name in environment.forward_locations and name not in environment.attribute_aliases:
-            if name in environment.forward_locations:
-                raise self.error_at(offset, f"location alias '{name}' refers to itself")
+        if start is None:
             return None
         environment.forward_locations[name] = offset
         inner = AttributeParser(environment, Cursor(environment.source, start))

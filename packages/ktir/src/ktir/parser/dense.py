@@ -42,7 +42,9 @@ def parse_dense(parser: AttributeParser, type: Type | None) -> DenseElementsAttr
                 raise ValueError
             blob = bytes.fromhex(text[2:])
         except ValueError:
-            raise parser.error_at(start, "elements hex string should be hexadecimal and start with 0x") from None
+            raise parser.error_at(
+                start, "elements hex string should be hexadecimal and start with 0x"
+            ) from None
     elif not parser.at(">"):
         shape = _elements(parser, literals)
     parser.expect(">", "in dense elements")
@@ -58,9 +60,7 @@ def parse_dense(parser: AttributeParser, type: Type | None) -> DenseElementsAttr
     count = type.num_elements()
     if blob is not None:
         if len(blob) not in (size, size * count):
-            raise parser.error_at(
-                start, f"elements hex data size is invalid for provided type: {type}"
-            )
+            raise parser.error_at(start, f"elements hex data size is invalid for provided type: {type}")
         return DenseElementsAttr(blob, type, splat=len(blob) == size)
     if shape is None:
         if count:
@@ -71,7 +71,8 @@ def parse_dense(parser: AttributeParser, type: Type | None) -> DenseElementsAttr
         return DenseElementsAttr(data, type, splat=True)
     if shape != type.shape:
         raise parser.error_at(
-            start, f"inferred shape of elements literal ({list(shape)}) does not match type ({list(type.shape)})"
+            start,
+            f"inferred shape of elements literal ({list(shape)}) does not match type ({list(type.shape)})",
         )
     splat = count > 0 and data == data[:size] * count
     return DenseElementsAttr(data[:size] if splat else data, type, splat=splat)

@@ -114,7 +114,9 @@ class OpParser(AttributeParser):
         token = self.cursor.next()
         name = token.text[1:]
         if "." in name:
-            raise self.error_at(token.start, "attribute names with a '.' are reserved for dialect-defined names")
+            raise self.error_at(
+                token.start, "attribute names with a '.' are reserved for dialect-defined names"
+            )
         known = self.environment.attribute_aliases.get(name)
         if known is not None and known.offset >= 0:
             raise self.error_at(token.start, f"redefinition of attribute alias id '{name}'")
@@ -419,7 +421,8 @@ class OpParser(AttributeParser):
             entry = self._arguments(arguments)
             if not self.cursor.at_kind(TokenKind.BLOCK_ID) or arguments:
                 operations = self._block_body()
-                if operations or arguments or not self.cursor.at_kind(TokenKind.BLOCK_ID):
+                custom = definition is not None  # the generic form of an empty region has no block
+                if operations or arguments or (custom and not self.cursor.at_kind(TokenKind.BLOCK_ID)):
                     blocks.append(Block(entry, tuple(operations)))
             while self.cursor.at_kind(TokenKind.BLOCK_ID):
                 blocks.append(self._labelled_block())
