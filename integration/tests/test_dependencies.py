@@ -19,11 +19,12 @@ DISTRIBUTIONS = {
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module: `from a.b import c` gives module `a.b` and name `c`."""
+    """One imported module: `from a.b import c` gives module `a.b` and name `c`; optional in `try`."""
 
     module: str
     name: str | None
     line: int
+    optional: bool
 
     @property
     def top(self) -> str:
@@ -32,19 +33,34 @@ class Import:
 
 def imports_of(text: str) -> list[Import]:
     """All absolute imports, also those inside of functions, under TYPE_CHECKING and by `import_module`."""
+    tree = ast.parse(text)
+    optional = {
+        node
+        for attempt in ast.walk(tree)
+        if isinstance(attempt, ast.Try) and any(catches_import_error(handler) for handler in attempt.handlers)
+        for statement in attempt.body
+        for node in ast.walk(statement)
+    }
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                found += [Import(alias.name, None, node.lineno) for alias in names]
+                found += [Import(alias.name, None, node.lineno, node in optional) for alias in names]
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                found += [Import(module, alias.name, node.lineno) for alias in names]
+                found += [Import(module, alias.name, node.lineno, node in optional) for alias in names]
             case ast.Call(
                 func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
                 args=[ast.Constant(value=str(module)), *_],
             ):
-                found.append(Import(module, None, node.lineno))
+                found.append(Import(module, None, node.lineno, node in optional))
     return found
+
+
+def catches_import_error(handler: ast.ExceptHandler) -> bool:
+    match handler.type:
+        case ast.Name(id="ImportError" | "ModuleNotFoundError"):
+            return True
+    return False
 
 
 def extras_of(package: Package, file: Path, root: Path) -> tuple[str, ...]:
@@ -54,14 +70,20 @@ def extras_of(package: Package, file: Path, root: Path) -> tuple[str, ...]:
 
 
 def undeclared(package: Package, file: Path, text: str, extras: tuple[str, ...]) -> list[str]:
-    """Imports of a file that its package (with the extras) does not declare."""
+    """Imports of a file that its package (with the extras) does not declare.
+
+    A third-party import that a missing distribution does not break (`except ImportError`) may be declared by
+    any extra, `test` included; a package of this repository may not.
+    """
     declared = {distribution_name(requirement) for requirement in package.requirements(extras)}
+    anywhere = {distribution_name(text) for text in package.requirements(tuple(package.extras))}
     wrong = []
     for item in imports_of(text):
         if item.top in sys.stdlib_module_names or item.top == package.name:
             continue
         distributions = {item.top} if item.top in PACKAGES else DISTRIBUTIONS.get(item.top, {item.top})
-        if not distributions & declared:
+        allowed = anywhere if item.optional and item.top not in PACKAGES else declared
+        if not distributions & allowed:
             wrong.append(f"{file}:{item.line}: imports {item.module}, which {package.name} does not declare")
     return wrong
 
@@ -121,6 +143,8 @@ def test_scheduler_knows_only_the_artefact_of_the_runtime() -> None:
         ("def f():\n    from ktir.ir import Value", ["ktir.ir"]),
         ("import importlib\nimportlib.import_module('spyrert.stream')", ["spyrert.stream"]),
         ("import click", ["click"]),
+        ("try:\n    import click, hypothesis, ktir\nexcept ImportError:\n    pass", ["click", "ktir"]),
+        ("try:\n    import hypothesis\nexcept ValueError:\n    pass", ["hypothesis"]),
         ("import attrs, attr, re\nfrom . import ktir\nimport uopgraph.ops", []),
     ],
 )
