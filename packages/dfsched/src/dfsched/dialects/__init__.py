@@ -1,0 +1,24 @@
+"""The dialects of dfsched, and their registration with a `ktir.Context` (entry point ``ktir.dialects``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dfsched.dialects.ktdf import KTDF
+from dfsched.dialects.ktdf_lowering import KTDF_LOWERING
+
+if TYPE_CHECKING:
+    from ktir.context import Context, Dialect
+
+__all__ = ["DIALECTS", "register"]
+
+DIALECTS: tuple[Dialect, ...] = (
+    KTDF,
+    KTDF_LOWERING,
+)
+
+
+def register(context: Context) -> None:
+    """Make every dialect of this package known to a context."""
+    for dialect in DIALECTS:
+        context.register(dialect)
