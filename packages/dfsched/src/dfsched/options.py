@@ -1,0 +1,41 @@
+"""Options of a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from attrs import field, frozen
+
+from dfsched import policies
+from dfsched.plan import Policy
+
+__all__ = ["Options", "Profile"]
+
+
+class Profile(Enum):
+    """Which rules hold: everything that is built, or the limits of the first published version."""
+
+    DEFAULT = "default"
+    V1 = "v1"
+
+
+def _profile(value: Profile | str) -> Profile:
+    return value if isinstance(value, Profile) else Profile(value)
+
+
+@frozen
+class Options:
+    """How to compile.
+
+    `profile`: see `Profile` (its value is accepted too). `kernel`: which public kernel, where a module has
+    several. `policy` decides, `pins` overrides single fields of every nest plan by name. `disabled`: passes to
+    leave out. `verify`: check the IR contracts between the pass groups.
+    """
+
+    profile: Profile = field(default=Profile.DEFAULT, converter=_profile)
+    kernel: str | None = None
+    policy: Policy = policies.heuristic
+    pins: Mapping[str, object] = field(factory=dict)
+    disabled: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    verify: bool = True
