@@ -4,65 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, field
-
-from ktir.ir import Block, BlockArgument, Operation, OpResult, Region, UnregisteredOp, Value
-from ktir.opdef import PURE
+from ktir.analysis import DefUse, is_pure
+from ktir.ir import Block, BlockArgument, Operation, OpResult, Region, Value
 
 __all__ = [
     "Definitions",
     "captured",
     "clone_all",
-    "is_pure",
     "prune",
     "rewrite_blocks",
     "substitute",
 ]
 
 
-@define
-class Definitions:
-    """Which operation defines a value, and which operation encloses another, below a root."""
+class Definitions(DefUse):
+    """Definitions, uses and parents below a root, with the questions that passes ask of values."""
 
-    root: Operation
-    _definers: dict[Value, Operation] = field(init=False, factory=dict)
-    _parents: dict[Operation, Operation] = field(init=False, factory=dict)
-    _owners: dict[Value, Operation] = field(init=False, factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        for op in self.root.walk():
-            for result in op.results:
-                self._definers[result] = op
-            for region in op.regions:
-                for block in region.blocks:
-                    for argument in block.arguments:
-                        self._owners[argument] = op
-                    for inner in block.operations:
-                        self._parents[inner] = op
-
-    def definer(self, value: Value) -> Operation | None:
-        """The operation whose result the value is, None for block arguments and outside values."""
-        return self._definers.get(value)
-
-    def owner(self, argument: Value) -> Operation | None:
-        """The operation in whose region the block argument stands."""
-        return self._owners.get(argument)
-
-    def parent(self, op: Operation) -> Operation | None:
-        """The enclosing operation, None for the root."""
-        return self._parents.get(op)
-
-    def ancestors(self, op: Operation) -> Iterator[Operation]:
-        """Enclosing operations, innermost first."""
-        current = self._parents.get(op)
-        while current is not None:
-            yield current
-            current = self._parents.get(current)
-
-
-def is_pure(op: Operation) -> bool:
-    """Whether an operation (declared pure) may be duplicated, moved and removed when unused."""
-    return not isinstance(op, UnregisteredOp) and op.definition.has(PURE)
+    def region_owner(self, argument: Value) -> Operation | None:
+        """The operation in whose region a block argument stands; None for results and outside values."""
+        if self.definer(argument) is not None or not self.is_defined(argument):
+            return None
+        block = self.defining_block(argument)
+        return None if block is None else self.owner(block)
 
 
 def captured(op: Operation) -> Iterator[Value]:
