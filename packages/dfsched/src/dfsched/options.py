@@ -29,8 +29,8 @@ class Options:
     """How to compile.
 
     `profile`: see `Profile` (its value is accepted too). `kernel`: which public kernel, where a module has
-    several. `policy` decides, `pins` overrides single fields of every nest plan by name. `disabled`: passes to
-    leave out. `verify`: check the IR contracts between the pass groups.
+    several. `policy` decides, `pins` overrides single fields of every nest plan by name. `disabled`: passes
+    to leave out. `verify`: check the IR contracts between the pass groups.
     """
 
     profile: Profile = field(default=Profile.DEFAULT, converter=_profile)

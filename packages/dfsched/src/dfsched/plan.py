@@ -63,8 +63,8 @@ class NestPlan:
 
     `loop_order`: the loops from the outside in. `tile_sizes`: iterations per tile and loop (1: not tiled).
     `sunk_loops`: how many point loops go into the stages. `buffer_depths`: copies of each operand's buffer.
-    `hoisted`: operands moved in front of the nest. `instance_loop` and `instances`: the loop spread over equal
-    hardware. `accumulator`: the memory of a reduction's partial result.
+    `hoisted`: operands moved in front of the nest. `instance_loop` and `instances`: the loop spread over
+    equal hardware. `accumulator`: the memory of a reduction's partial result.
     """
 
     loop_order: tuple[int, ...]

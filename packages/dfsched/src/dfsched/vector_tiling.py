@@ -59,9 +59,9 @@ def vector_boxes(
 ) -> tuple[Box, ...]:
     """Boxes that partition the space, in lexicographic order of their columns.
 
-    `operand_dims` lists, per operand, the dimensions that its subscripts use, in subscript order. A tile grows
-    beyond the innermost dimension only while each operand's part of a vector is a run of lanes that repeats
-    (`splats`), since that is what queues can replicate.
+    `operand_dims` lists, per operand, the dimensions that its subscripts use, in subscript order. A tile
+    grows beyond the innermost dimension only while each operand's part of a vector is a run of lanes that
+    repeats (`splats`), since that is what queues can replicate.
 
     >>> [(b.offsets, b.extents, b.tile) for b in vector_boxes([8, 200], 64, [(0, 1), (0, 1)])]
     [((0, 0), (8, 192), (1, 64)), ((0, 192), (8, 8), (8, 8))]

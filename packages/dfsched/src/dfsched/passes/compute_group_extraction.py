@@ -83,7 +83,10 @@ def run(module: Module, context: PassContext) -> Module:
 
 
 PASS = Pass(
-    "compute-group-extraction", Group.FRONTEND, run, "cut kernels into programs and a coordinator that calls them"
+    "compute-group-extraction",
+    Group.FRONTEND,
+    run,
+    "cut kernels into programs and a coordinator that calls them",
 )
 
 
@@ -186,7 +189,8 @@ class _Cutter:
                     for item in items
                     if op not in item.members
                     for other, p in zip(item.members, item.positions, strict=True)
-                    if start < item.positions[0] and p < position or start > item.positions[0] and p > position
+                    if (start < item.positions[0] and p < position)
+                    or (start > item.positions[0] and p > position)
                 ]
                 for other, _ in between:
                     if any(self._conflict(access, theirs) for theirs in accesses(other)):
@@ -223,7 +227,8 @@ class _Cutter:
             elif definer not in inside and definer not in prelude:
                 if not is_pure(definer):
                     raise ScheduleError.at(
-                        definer.location, f"the result of '{definer.name}' is used by a compute group elsewhere"
+                        definer.location,
+                        f"the result of '{definer.name}' is used by a compute group elsewhere",
                     )
                 for operand in captured(definer):
                     need(operand)
@@ -242,9 +247,7 @@ class _Cutter:
             entries["grid"] = grid  # type: ignore[assignment]
         program = build.function(name, inner, body, entries, self.kernel.location)
         self.state.programs.append(
-            Module.create(
-                attributes={"sym_name": StringAttr(name)}, regions=[Region.of([program])]
-            )
+            Module.create(attributes={"sym_name": StringAttr(name)}, regions=[Region.of([program])])
         )
         types = [a.type for a in arguments]
         self.state.declarations.append(build.declaration(name, types, self.kernel.location))

@@ -120,7 +120,7 @@ def leaves_of(values: Sequence[Value], definitions: Definitions) -> Leaves:
         match op:
             case ktdp.GetComputeTileId():
                 tile_ids.setdefault(value)
-            case Operation() if op.regions or not op.operands and not isinstance(op, arith.Constant):
+            case Operation() if op.regions or (not op.operands and not isinstance(op, arith.Constant)):
                 others.setdefault(value)
             case Operation():
                 stack += reversed(op.operands)

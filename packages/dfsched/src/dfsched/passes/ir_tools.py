@@ -110,9 +110,7 @@ def prune(op: Operation, keep: Callable[[Operation], bool] = lambda _: False) ->
         op = rewrite_blocks(op, lambda ops: [inner for inner in ops if inner not in doomed])
 
 
-def rewrite_blocks(
-    op: Operation, rewrite: Callable[[Sequence[Operation]], Sequence[Operation]]
-) -> Operation:
+def rewrite_blocks(op: Operation, rewrite: Callable[[Sequence[Operation]], Sequence[Operation]]) -> Operation:
     """Apply `rewrite` to the operations of every block below `op`, inner blocks first."""
     if not op.regions:
         return op

@@ -138,7 +138,8 @@ class _Expansion:
             unit, end = nodes[position + 1], nodes[position + 2]
             if end.is_mover:
                 raise self.error(
-                    op, f"{kind_text(unit.kind)} hands data to {kind_text(end.kind)} without a memory on {route}"
+                    op,
+                    f"{kind_text(unit.kind)} hands data to {kind_text(end.kind)} without a memory on {route}",
                 )
             legs.append(_Leg(kind_text(unit.kind), nodes[position], end))
             position += 2
@@ -153,9 +154,7 @@ class _Expansion:
 
     def slot(self, source: str, target: str, old: FifoSlotType) -> OpResult:
         """A new slot between two adjacent units."""
-        value = OpResult(
-            FifoSlotType(StringAttr(source), StringAttr(target), old.capacity, old.element)
-        )
+        value = OpResult(FifoSlotType(StringAttr(source), StringAttr(target), old.capacity, old.element))
         self.resources.append(value)
         return value
 
@@ -276,9 +275,7 @@ def _store_hops(
         if len(route.nodes) < 3 or not route.nodes[1].is_mover or not route.nodes[2].is_memory:
             raise state.error(transfer, f"no unit stores results along {route}")
         writer = kind_text(route.nodes[1].kind)
-        legs = (
-            state.legs(transfer, route.nodes[2].kind, last) if route.nodes[2].kind != last else []
-        )
+        legs = state.legs(transfer, route.nodes[2].kind, last) if route.nodes[2].kind != last else []
         queue = state_slot(state, transfer.source, kind_text(first), writer, slot)
         start = Cell(queue, None, (), (slot.capacity,))
     hops = []
@@ -399,7 +396,9 @@ def _ordered(state: _Expansion, steps: list[_Step]) -> list[_Step]:
 
 def _materialise(state: _Expansion, steps: list[_Step]) -> Pipeline:
     waited_for = {other for step in steps for other in step.after}
-    used = {value for step in steps for op in step.operations for inner in op.walk() for value in inner.operands}
+    used = {
+        value for step in steps for op in step.operations for inner in op.walk() for value in inner.operands
+    }
     old = state.pipeline.private
     operations: list[Operation] = []
     yields: list[Value] = []
@@ -438,9 +437,7 @@ def _materialise(state: _Expansion, steps: list[_Step]) -> Pipeline:
         )
         for step in steps
     ]
-    return state.pipeline.replace(
-        regions=[Pipeline.of([private, *stages]).body]
-    )
+    return state.pipeline.replace(regions=[Pipeline.of([private, *stages]).body])
 
 
 def _extra(stage: Stage) -> Iterable[tuple[str, object]]:

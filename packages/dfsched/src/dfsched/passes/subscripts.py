@@ -45,7 +45,9 @@ class Subscripts:
         dims = [Dim(i + shift) for i in range(len(self.values))]
         return tuple(expr.replace(dims, ()) for expr in self.exprs)
 
-    def replaced(self, replacement: Callable[[Value], tuple[AffineExpr, tuple[Value, ...]] | None]) -> Subscripts:
+    def replaced(
+        self, replacement: Callable[[Value], tuple[AffineExpr, tuple[Value, ...]] | None]
+    ) -> Subscripts:
         """Every value for which `replacement` knows an expression over others, replaced by it."""
         values: list[Value] = []
         dims: list[AffineExpr] = []
@@ -84,9 +86,7 @@ class Subscripts:
                     order.setdefault(leaf.position, len(order))
         renumber = [Dim(order.get(i, 0)) for i in range(len(unique))]
         kept = sorted(order, key=lambda position: order[position])
-        return Subscripts(
-            tuple(expr.replace(renumber, ()) for expr in exprs), tuple(unique[i] for i in kept)
-        )
+        return Subscripts(tuple(expr.replace(renumber, ()) for expr in exprs), tuple(unique[i] for i in kept))
 
 
 def constant_subscripts(values: Sequence[int]) -> Subscripts:

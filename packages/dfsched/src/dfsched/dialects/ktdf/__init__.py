@@ -1,7 +1,5 @@
 """The `ktdf` dialect: pipelines of stages over queues and buffers (scheduler spec 1)."""
 
-from ktir.context import Dialect
-
 from dfsched.dialects.ktdf.opaque import Opaque
 from dfsched.dialects.ktdf.parallel import Parallel, ParallelYield
 from dfsched.dialects.ktdf.pipeline import Pipeline, Private, PrivateYield, Stage
@@ -15,6 +13,7 @@ from dfsched.dialects.ktdf.tiling import (
 )
 from dfsched.dialects.ktdf.transfer import DYNAMIC, TRANSFER_MODE, Cell, DataTransfer
 from dfsched.dialects.ktdf.types import FifoSlotType, LoopKind, LoopTypeAttr, TokenType
+from ktir.context import Dialect
 
 __all__ = [
     "DYNAMIC",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
+from dfsched.dialects.ktdf.queue import CreateToken
+from dfsched.dialects.ktdf.types import TOKEN
 from ktir.attribute import Attribute
 from ktir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
 from ktir.errors import Diagnostic, Note
@@ -21,9 +23,6 @@ from ktir.opdef import (
     variadic_result,
 )
 from ktir.types import I32, I64, Type
-
-from dfsched.dialects.ktdf.queue import CreateToken
-from dfsched.dialects.ktdf.types import TOKEN
 
 if TYPE_CHECKING:
     from ktir.parser import OpParser
@@ -172,9 +171,7 @@ class Private(Operation):
         if not block.operations or not isinstance(block.operations[-1], PrivateYield):
             body = Region((block.replace(operations=(*block.operations, PrivateYield.create())),))
         attributes = parser.parse_attr_dict_with_keyword()
-        return cls.create(
-            (), types, attributes, [body], location=parser.location, names=parser.result_names
-        )
+        return cls.create((), types, attributes, [body], location=parser.location, names=parser.result_names)
 
     def print_custom(self, printer: Printer) -> None:
         if self.results:
@@ -244,7 +241,9 @@ class Stage(Operation):
         """The unit kinds by name, or None when the stage names none."""
         if self.applicable_units is None:
             return None
-        return tuple(unit.value if isinstance(unit, StringAttr) else str(unit) for unit in self.applicable_units)
+        return tuple(
+            unit.value if isinstance(unit, StringAttr) else str(unit) for unit in self.applicable_units
+        )
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Self:
@@ -271,9 +270,7 @@ class Stage(Operation):
         for where, tokens in (("depends_in", self.depends_in), ("depends_out", self.depends_out)):
             for token in tokens:
                 if not _is_token_source(token, verifier):
-                    yield (
-                        f"{where} token must come from 'ktdf.create_token', directly or through 'ktdf.private'"
-                    )
+                    yield f"{where} token must come from 'ktdf.create_token' (maybe through 'ktdf.private')"
 
 
 def _is_token_source(token: Value, verifier: Verifier) -> bool:

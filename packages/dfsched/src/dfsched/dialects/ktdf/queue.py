@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
+from dfsched.dialects.ktdf.types import FIFO_SLOT, TOKEN, FifoSlotType, TokenType
 from ktir.constraints import INDEX, instance_of
 from ktir.ir import Operation
 from ktir.opdef import CSE_OPAQUE, PURE, operand, operation, result, variadic_operand, variadic_result
 from ktir.types import MemRefType, ShapedType, TensorType, Type
-
-from dfsched.dialects.ktdf.types import FIFO_SLOT, TOKEN, FifoSlotType, TokenType
 
 if TYPE_CHECKING:
     from ktir.parser import OpParser

@@ -35,9 +35,7 @@ def _value_of(constant: Attribute | None) -> int | None:
     return constant.value if isinstance(constant, IntegerAttr) else None
 
 
-@operation(
-    "ktdf.tiling.reserve_size", assembly="attr-dict `:` type($size)", traits=(PURE, CSE_OPAQUE)
-)
+@operation("ktdf.tiling.reserve_size", assembly="attr-dict `:` type($size)", traits=(PURE, CSE_OPAQUE))
 class ReserveSize(Operation):
     """A tile size that a later pass picks: a multiple of `divisibility`, at least `min_value`."""
 
@@ -105,9 +103,7 @@ class DeriveSize(Operation):
         type = parser.parse_type()
         attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (len(variables), len(sizes), 1))
         operands = [parser.resolve(use, INDEX_TYPE) for use in (*variables, *sizes, total)]
-        return cls.create(
-            operands, [type], attributes, location=parser.location, names=parser.result_names
-        )
+        return cls.create(operands, [type], attributes, location=parser.location, names=parser.result_names)
 
     def print_custom(self, printer: Printer) -> None:
         _print_pairs(printer, self.loop_variables, self.tile_sizes)
@@ -160,9 +156,7 @@ class LinearizeIndex(Operation):
         type = parser.parse_type()
         attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (len(variables), len(strides)))
         operands = [parser.resolve(use, INDEX_TYPE) for use in (*variables, *strides)]
-        return cls.create(
-            operands, [type], attributes, location=parser.location, names=parser.result_names
-        )
+        return cls.create(operands, [type], attributes, location=parser.location, names=parser.result_names)
 
     def print_custom(self, printer: Printer) -> None:
         _print_pairs(printer, self.variables, self.strides)
@@ -185,11 +179,9 @@ class LinearizeIndex(Operation):
         return [index_attr(sum(v * s for v, s in zip(known[:half], known[half:], strict=True)))]
 
 
-@operation(
-    "ktdf.buffer_phase", assembly="`(` $indices `)` attr-dict `:` type($phase)", traits=(PURE,)
-)
+@operation("ktdf.buffer_phase", assembly="`(` $indices `)` attr-dict `:` type($phase)", traits=(PURE,))
 class BufferPhase(Operation):
-    """Number of pipeline iterations so far, modulo `num_phases`; operands are the loop variables around it."""
+    """Number of pipeline iterations so far modulo `num_phases`; operands: the loop variables around it."""
 
     indices = variadic_operand(INDEX)
     num_phases = attribute(IntegerAttr)
@@ -226,9 +218,7 @@ class SelectMemref(Operation):
         parser.expect(":")
         type = parser.parse_type()
         operands = [parser.resolve(phase, INDEX_TYPE), *(parser.resolve(c, type) for c in candidates)]
-        return cls.create(
-            operands, [type], attributes, location=parser.location, names=parser.result_names
-        )
+        return cls.create(operands, [type], attributes, location=parser.location, names=parser.result_names)
 
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")

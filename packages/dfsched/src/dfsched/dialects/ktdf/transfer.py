@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 import attrs
 
+from dfsched.dialects.ktdf.types import FifoSlotType
 from ktir.affine import AffineMap
 from ktir.attribute import Attribute
 from ktir.attributes import AffineMapAttr, DenseArrayAttr, StringAttr
@@ -22,12 +23,11 @@ from ktir.opdef import (
     optional_attribute,
     variadic_operand,
 )
-from ktir.types import I32, I64, INDEX as INDEX_TYPE, MemRefType, Type
-
-from dfsched.dialects.ktdf.types import FifoSlotType
+from ktir.types import I32, I64, MemRefType, Type
+from ktir.types import INDEX as INDEX_TYPE
 
 if TYPE_CHECKING:
-    from ktir.parser import OpParser
+    from ktir.parser import OpParser, Unresolved
     from ktir.printer import Printer
     from ktir.verifier import Verifier
 
@@ -125,7 +125,9 @@ class DataTransfer(Operation):
 
     @property
     def source_cell(self) -> Cell:
-        return _cell(self.source, self.source_map, self.source_indices, self.static_source_sizes, self.source_sizes)
+        return _cell(
+            self.source, self.source_map, self.source_indices, self.static_source_sizes, self.source_sizes
+        )
 
     @property
     def dest_cell(self) -> Cell:
@@ -154,32 +156,18 @@ class DataTransfer(Operation):
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Self:
-        parsed = []
+        sides: list[tuple[Unresolved, Callable[[Value], Cell]]] = []
         for keyword in ("from", "to"):
             parser.expect_keyword(keyword)
             value = parser.parse_operand()
-            map: AffineMap | None = None
-            indices: tuple[Value, ...] = ()
-            if parser.at("["):
-                map, dims, symbols = parser.parse_affine_subscripts("[", "]")
-                if symbols:
-                    raise parser.error("symbols are not allowed in the subscripts of a transfer")
-                indices = tuple(parser.resolve(dim, INDEX_TYPE) for dim in dims)
-            sizes: tuple[int | None, ...] = ()
-            dynamic: tuple[Value, ...] = ()
-            if parser.accept_keyword("size"):
-                static, operands = parser.parse_dynamic_index_list()
-                sizes = tuple(static)
-                dynamic = tuple(parser.resolve(size, INDEX_TYPE) for size in operands)
-            parsed.append((value, map, indices, sizes, dynamic))
+            sides.append((value, _parse_cell(parser)))
         attributes = parser.parse_attr_dict()
         parser.expect(":")
         types: list[Type] = [parser.parse_type()]
         parser.expect(",")
         types.append(parser.parse_type())
         source, dest = (
-            Cell(parser.resolve(value, type), *rest)
-            for (value, *rest), type in zip(parsed, types, strict=True)
+            cell(parser.resolve(value, type)) for (value, cell), type in zip(sides, types, strict=True)
         )
         return cls.between(source, dest, attributes, parser.location)
 
@@ -188,7 +176,9 @@ class DataTransfer(Operation):
             printer.write(f" {keyword} ")
             printer.operand(cell.value)
             if cell.map is not None:
-                printer.affine_subscripts(cell.map, cell.indices, ())
+                printer.write("[")
+                printer.affine_subscripts(cell.map, cell.indices)
+                printer.write("]")
             if cell.sizes:
                 printer.write(" size ")
                 printer.dynamic_index_list(cell.sizes, cell.dynamic_sizes)
@@ -202,6 +192,24 @@ class DataTransfer(Operation):
         elements = {getattr(value.type, "element", None) for value in (self.source, self.dest)}
         if len(elements) > 1:
             yield "source and dest must have the same element type"
+
+
+def _parse_cell(parser: OpParser) -> Callable[[Value], Cell]:
+    """Read subscripts and sizes; the cell once its value is known."""
+    map: AffineMap | None = None
+    indices: tuple[Value, ...] = ()
+    if parser.at("["):
+        map, dims, symbols = parser.parse_affine_subscripts("[", "]")
+        if symbols:
+            raise parser.error("symbols are not allowed in the subscripts of a transfer")
+        indices = tuple(parser.resolve(dim, INDEX_TYPE) for dim in dims)
+    sizes: tuple[int | None, ...] = ()
+    dynamic: tuple[Value, ...] = ()
+    if parser.accept_keyword("size"):
+        static, operands = parser.parse_dynamic_index_list()
+        sizes = tuple(static)
+        dynamic = tuple(parser.resolve(size, INDEX_TYPE) for size in operands)
+    return lambda value: Cell(value, map, indices, sizes, dynamic)
 
 
 def _cell(
