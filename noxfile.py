@@ -34,7 +34,12 @@ def test_paths(package: str) -> list[str]:
 
 
 def pytest(session: nox.Session, results: str, paths: list[str], **environment: str) -> None:
-    """Run pytest on two or more workers; exit code 5 (no test ran) is a failure like any other."""
+    """Run pytest on two or more workers; exit code 5 (no test ran) is a failure like any other.
+
+    Paths among the words after `--` stand for the paths of the session.
+    """
+    if any((ROOT / word.split("::")[0]).exists() for word in session.posargs):
+        paths = []
     (ROOT / RESULTS).mkdir(parents=True, exist_ok=True)
     alone = any(word.startswith(("-n", "--pdb", "-x")) for word in session.posargs)
     options = [*([] if alone else ["-n", WORKERS]), "--doctest-modules", "--doctest-glob=README.md"]
@@ -91,8 +96,10 @@ def status(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over all packages, the tools and the pipelines."""
-    sources = [f"packages/{name}/src" for name in PACKAGES]
-    python(session, "-m", "mypy", "--strict", *sources, "tools", "noxfile.py", *session.posargs)
+    sources = [*(f"packages/{name}/src" for name in PACKAGES), "tools", "noxfile.py"]
+    if any((ROOT / "integration" / "pipelines").rglob("*.py")):
+        sources.append("integration/pipelines")
+    python(session, "-m", "mypy", "--strict", *sources, *session.posargs)
 
 
 @nox.session
@@ -110,9 +117,11 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The benchmarks."""
+    """The benchmarks (`bench_*.py`)."""
     folders = [f"packages/{name}/benchmarks" for name in PACKAGES] + ["integration/benchmarks"]
-    present = [folder for folder in folders if any((ROOT / folder).rglob("*.py"))]
+    present = [folder for folder in folders if any((ROOT / folder).rglob("bench_*.py"))]
+    if not present:
+        session.skip("there is no benchmark yet")
     options = ["--benchmark-only", "-o", "python_files=bench_*.py"]
     python(session, "-m", "pytest", *options, *present, *session.posargs)
 
