@@ -110,11 +110,7 @@ def selects(test: str, name: str) -> bool:
 
 def table(features: Iterable[Feature], outcomes: dict[str, Outcome]) -> str:
     lines = ["| package | feature | state |", "|---|---|---|"]
-    previous = ""
-    for feature in features:
-        area = "" if feature.area == previous else f"`{feature.area}`"
-        lines.append(f"| {area} | {feature.name} | {state(feature, outcomes).value} |")
-        previous = feature.area
+    lines += [f"| `{item.area}` | {item.name} | {state(item, outcomes).value} |" for item in features]
     return "\n".join(lines)
 
 

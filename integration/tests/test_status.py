@@ -71,7 +71,7 @@ def test_write_then_check(
     assert status.main(["--check", str(results)]) == 0
     assert readme.read_text() == (
         f"above\n\n{status.BEGIN}\n\n| package | feature | state |\n|---|---|---|\n"
-        f"| `a` | One | works |\n|  | Two | not yet |\n\n{status.END}\n\nbelow\n"
+        f"| `a` | One | works |\n| `a` | Two | not yet |\n\n{status.END}\n\nbelow\n"
     )
     results.write_text(RESULTS.replace('test_x.py"/>', 'test_x.py"><failure message="now"/></testcase>'))
     capsys.readouterr()
