@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dfsched.dialects.agen import AGEN
+from dfsched.dialects.dataflow import DATAFLOW
 from dfsched.dialects.ktdf import KTDF
 from dfsched.dialects.ktdf_lowering import KTDF_LOWERING
+from dfsched.dialects.symbol import SYMBOL
+from dfsched.dialects.uniform import UNIFORM
+from dfsched.dialects.vectorchain import VECTORCHAIN
 
 if TYPE_CHECKING:
     from ktir.context import Context, Dialect
@@ -15,6 +20,11 @@ __all__ = ["DIALECTS", "register"]
 DIALECTS: tuple[Dialect, ...] = (
     KTDF,
     KTDF_LOWERING,
+    DATAFLOW,
+    AGEN,
+    VECTORCHAIN,
+    UNIFORM,
+    SYMBOL,
 )
 
 
