@@ -82,7 +82,9 @@ class ParsedAccess:
 def print_access(printer: Printer, memory: Value, map: AffineMap, indices: Sequence[Value]) -> None:
     """``%m[%i * 4, 0]``."""
     printer.operand(memory)
+    printer.write("[")
     printer.affine_subscripts(map, indices)
+    printer.write("]")
 
 
 def memref_of(value: Value) -> MemRefType:
