@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
-from ktir.dialects import arith, builtin, func, math
+from ktir.dialects import arith, builtin, func, ktdp, math
 
-DIALECTS: tuple[Dialect, ...] = (arith.DIALECT, builtin.DIALECT, func.DIALECT, math.DIALECT)
+DIALECTS: tuple[Dialect, ...] = (arith.DIALECT, builtin.DIALECT, func.DIALECT, ktdp.DIALECT, math.DIALECT)
