@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
+from ktir.errors import Diagnostic
+from ktir.location import Location
+
 __all__ = [
     "AddressError",
     "ArchitectureError",
@@ -22,14 +25,17 @@ class DfschedError(Exception):
 class ArchitectureError(DfschedError):
     """A device description is inconsistent or does not have what was asked of it.
 
-    ``resource`` names the place in the device (kind or id), where there is one.
+    ``resource`` names the place in the device (kind or id), ``location`` the place in the text, where there
+    is one.
     """
 
     message: str
     resource: str | None = None
+    location: Location | None = None
 
     def __str__(self) -> str:
-        return self.message if self.resource is None else f"{self.message} (at {self.resource})"
+        message = self.message if self.resource is None else f"{self.message} (at {self.resource})"
+        return message if self.location is None else str(Diagnostic(message, self.location))
 
 
 @frozen(str=False)

@@ -118,6 +118,11 @@ class Printer:
                 self.write(", ")
             self.operand(value)
 
+    def rename(self, value: Value, name: str) -> None:
+        """Print `value` as `name` (with its ``%``); the caller keeps names unique in their scope."""
+        if self._names is not None:
+            self._names.values[value] = name
+
     def argument(self, value: BlockArgument) -> None:
         """``%x: type``."""
         self.operand(value)

@@ -52,7 +52,15 @@ def fit_access(accesses: Iterable[Access], min_size: int, max_align: int | None 
     return best
 
 
-def _entries(value: Mapping[Kind, V] | Iterable[tuple[Kind, V]]) -> tuple[tuple[Kind, V], ...]:
+def _word_entries(
+    value: Mapping[Kind, int] | Iterable[tuple[Kind, int]],
+) -> tuple[tuple[Kind, int], ...]:
+    return tuple(value.items()) if isinstance(value, Mapping) else tuple(value)
+
+
+def _access_entries(
+    value: Mapping[Kind, tuple[Access, ...]] | Iterable[tuple[Kind, tuple[Access, ...]]],
+) -> tuple[tuple[Kind, tuple[Access, ...]], ...]:
     return tuple(value.items()) if isinstance(value, Mapping) else tuple(value)
 
 
@@ -68,8 +76,8 @@ def _lanes(value: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[
 class Transfer:
     """Feature `load` or `store`: word sizes (bytes) and permitted accesses (words) per memory kind."""
 
-    word_sizes: tuple[tuple[Kind, int], ...] = field(default=(), converter=_entries)
-    accesses: tuple[tuple[Kind, tuple[Access, ...]], ...] = field(default=(), converter=_entries)
+    word_sizes: tuple[tuple[Kind, int], ...] = field(default=(), converter=_word_entries)
+    accesses: tuple[tuple[Kind, tuple[Access, ...]], ...] = field(default=(), converter=_access_entries)
 
     def word_size(self, memory: Kind) -> int:
         """Bytes per word when this unit addresses ``memory``; 1 where nothing is said."""

@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ktir.attribute import Attribute
+from ktir.attributes import StringAttr
 
-__all__ = ["Kind", "kind_text", "sort_key"]
+__all__ = ["Kind", "kind_of", "kind_text", "sort_key"]
 
 Kind: TypeAlias = str | Attribute
+
+
+def kind_of(attribute: Attribute) -> Kind:
+    """The kind that an attribute spells: a string attribute is its string, others are themselves."""
+    return attribute.value if isinstance(attribute, StringAttr) and attribute.type is None else attribute
 
 
 def kind_text(kind: Kind | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dfsched.dialects.agen import AGEN
 from dfsched.dialects.dataflow import DATAFLOW
 from dfsched.dialects.ktdf import KTDF
+from dfsched.dialects.ktdf_arch import KTDF_ARCH
 from dfsched.dialects.ktdf_lowering import KTDF_LOWERING
 from dfsched.dialects.symbol import SYMBOL
 from dfsched.dialects.uniform import UNIFORM
@@ -19,6 +20,7 @@ __all__ = ["DIALECTS", "register"]
 
 DIALECTS: tuple[Dialect, ...] = (
     KTDF,
+    KTDF_ARCH,
     KTDF_LOWERING,
     DATAFLOW,
     AGEN,

@@ -82,6 +82,7 @@ class OpParser(AttributeParser):
         self.location: Location = self.location_at(0)
         self.result_names: tuple[str | None, ...] = ()
         self._definition: OpDef | None = None
+        self._default_dialect: str | None = None
 
     # -- top level
 
@@ -224,7 +225,9 @@ class OpParser(AttributeParser):
     def _operation_class(self, name: str) -> type[Operation] | None:
         if (cls := self.context.operation(name)) is not None or "." in name:
             return cls
-        for dialect in DEFAULT_DIALECTS:
+        for dialect in (self._default_dialect, *DEFAULT_DIALECTS):
+            if dialect is None:
+                continue
             if (cls := self.context.operation(f"{dialect}.{name}")) is not None:
                 return cls
         return None
@@ -404,8 +407,11 @@ class OpParser(AttributeParser):
         arguments: Sequence[tuple[str | None, Type, Location]] = (),
         *,
         isolated: bool | None = None,
+        default_dialect: str | None = None,
     ) -> Region:
         """``{...}``.  `arguments` are the entry block's, in scope under their names (without ``%``).
+
+        Operations of `default_dialect` may be written without their prefix inside.
 
         The implicit terminator of the operation being parsed is added where the text leaves it out.
         `isolated` defaults to the trait of that operation.
@@ -417,6 +423,7 @@ class OpParser(AttributeParser):
         self.expect("{", "to begin a region")
         blocks: list[Block] = []
         self.cursor.push_nesting()
+        outer_dialect, self._default_dialect = self._default_dialect, default_dialect
         with self._entered(isolated) as scope:
             entry = self._arguments(arguments)
             if not self.cursor.at_kind(TokenKind.BLOCK_ID) or arguments:
@@ -431,6 +438,7 @@ class OpParser(AttributeParser):
                 if name not in scope.defined_labels:
                     raise self.error_at(offset, f"reference to an undefined block '^{name}'")
             self._check_forward(scope)
+        self._default_dialect = outer_dialect
         self.cursor.pop_nesting()
         if definition is not None and definition.implicit_terminator is not None:
             blocks = [self._terminated(block, definition.implicit_terminator, opening) for block in blocks]

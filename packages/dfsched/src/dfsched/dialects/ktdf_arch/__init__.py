@@ -6,7 +6,7 @@ Grammar, attributes and verifier rules are those of device spec section 1 (rules
 from __future__ import annotations
 
 from dfsched.dialects.ktdf_arch.ops import (
-    DIALECT,
+    KTDF_ARCH,
     DatapathOp,
     DeviceOp,
     ExecUnitOp,
@@ -20,7 +20,7 @@ from dfsched.dialects.ktdf_arch.properties import Role, property_findings
 from dfsched.dialects.ktdf_arch.types import EXEC_UNIT, MEMORY, PORT, MapAttr
 
 __all__ = [
-    "DIALECT",
+    "KTDF_ARCH",
     "EXEC_UNIT",
     "MEMORY",
     "PORT",

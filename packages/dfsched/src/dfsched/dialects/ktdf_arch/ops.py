@@ -1,7 +1,7 @@
 """The `ktdf_arch` dialect: devices as graphs of memories, execution units, switches and links.
 
-Grammar, attributes and verifier rules are those of device spec section 1 (rules V1 to V30 by number). Inside the body of
-a device or group the prefix `ktdf_arch.` may be left out. Printing writes ``%`` names that follow the kinds.
+Grammar and rules are those of device spec section 1 (rules V1 to V30 by number). Inside the body of a
+device or group the prefix `ktdf_arch.` may be left out. Printing writes ``%`` names that follow the kinds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ktir.verifier import Verifier
 
 __all__ = [
-    "DIALECT",
+    "KTDF_ARCH",
     "DatapathOp",
     "DeviceOp",
     "ExecUnitOp",
@@ -185,7 +185,6 @@ class DeviceOp(Operation):
         yield from property_findings(self.attributes, Role.DEVICE)
 
 
-
 @operation("ktdf_arch.memory")
 class MemoryOp(Operation):
     """A place for data."""
@@ -294,9 +293,7 @@ class YieldOp(Operation):
         yield from property_findings(self.attributes, Role.YIELD)
 
 
-@operation(
-    "ktdf_arch.group", traits=(ISOLATED, SINGLE_BLOCK), implicit_terminator=lambda: YieldOp.create()
-)
+@operation("ktdf_arch.group", traits=(ISOLATED, SINGLE_BLOCK), implicit_terminator=lambda: YieldOp.create())
 class GroupOp(Operation):
     """A private sub-graph: captures memories, releases execution units."""
 
@@ -348,9 +345,7 @@ class GroupOp(Operation):
         printer.write(") ")
         released = self.released
         explicit = released is not None and bool(released.operands or released.attributes)
-        printer.region(
-            self.body, print_entry_arguments=False, print_terminator=explicit, owner=self.name
-        )
+        printer.region(self.body, print_entry_arguments=False, print_terminator=explicit, owner=self.name)
         if self.results:
             printer.write(" -> ")
             for number, _ in enumerate(self.results):
@@ -466,7 +461,7 @@ def _resource_findings(op: Operation, role: Role, verifier: Verifier) -> Iterato
     yield from property_findings(op.attributes, role)
 
 
-DIALECT = Dialect(
+KTDF_ARCH = Dialect(
     "ktdf_arch",
     operations=(
         DeviceOp,

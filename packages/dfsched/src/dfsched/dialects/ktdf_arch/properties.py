@@ -23,7 +23,15 @@ from ktir.attributes import (
 from ktir.errors import Diagnostic, Note
 from ktir.types import I1, I64, IntegerType, ShapedType, Type
 
-__all__ = ["FEATURES", "PROPERTIES", "RESERVED_PREFIX", "Role", "is_i64", "kind_findings", "property_findings"]
+__all__ = [
+    "FEATURES",
+    "PROPERTIES",
+    "RESERVED_PREFIX",
+    "Role",
+    "is_i64",
+    "kind_findings",
+    "property_findings",
+]
 
 RESERVED_PREFIX = "ktdf_arch."
 FEATURE_PREFIX = "ktdf_arch.feature."
@@ -100,7 +108,8 @@ def property_findings(attributes: Mapping[str, Attribute], role: Role) -> Iterat
             case _:  # V17
                 known = ", ".join(f"'{RESERVED_PREFIX}{known}'" for known in PROPERTIES)
                 yield Diagnostic(
-                    f"unrecognized 'ktdf_arch' attribute '{name}'", notes=(Note(f"known attributes: {known}"),)
+                    f"unrecognized 'ktdf_arch' attribute '{name}'",
+                    notes=(Note(f"known attributes: {known}"),),
                 )
 
 
@@ -153,7 +162,9 @@ def _is_memory_space(kind: Attribute | None) -> bool:
         case IntegerAttr() | StringAttr() | DictAttr():
             return True
         case _:
-            return not type(kind).__module__.startswith("ktir.attributes") or bool(getattr(kind, "dialect", ""))
+            return not type(kind).__module__.startswith("ktir.attributes") or bool(
+                getattr(kind, "dialect", "")
+            )
 
 
 def connectivity_findings(connectivity: Attribute | None, ports: int) -> Iterator[str]:

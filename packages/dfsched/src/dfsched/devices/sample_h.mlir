@@ -1,0 +1,111 @@
+// The plain sample device: one core with two DMA units and two equal sub-cores around one scratchpad. The
+// grid of a kernel says how many cores there are.
+
+#DDR = { kind = "DDR", size = 1073741824 }
+#L1 = { kind = "L1", size = 1048576 }
+#SFU_REG = { kind = "SFU_REG", size = 2048 }
+#MNILU = {
+  kind = "MNILU",
+  ktdf_arch.features = {
+    ktdf_arch.feature.load = {
+      word_size = #ktdf_arch.map<"DDR" = 64, "L1" = 64>,
+      access_granularity = #ktdf_arch.map<
+        "DDR" = [{size_in_words = 1, align_in_words = 1}],
+        "L1" = [{size_in_words = 1, align_in_words = 1}]>
+    }
+  },
+  dataflow_scheduler.double_buffer_last
+}
+#MNISU = {
+  kind = "MNISU",
+  ktdf_arch.features = {
+    ktdf_arch.feature.store = {
+      word_size = #ktdf_arch.map<"DDR" = 64, "L1" = 64>,
+      access_granularity = #ktdf_arch.map<
+        "DDR" = [{size_in_words = 1, align_in_words = 1}],
+        "L1" = [{size_in_words = 1, align_in_words = 1}]>
+    }
+  },
+  dataflow_scheduler.double_buffer_last
+}
+#SFU = {
+  kind = "SFU",
+  ktdf_arch.features = {
+    ktdf_arch.feature.compute,
+    ktdf_arch.feature.simd = {
+      lanes = #ktdf_arch.map<f16 = 64>
+    }
+  }
+}
+#L1LU = {
+  kind = "L1LU",
+  ktdf_arch.features = {
+    ktdf_arch.feature.load = {
+      access_granularity = #ktdf_arch.map<"L1" = [
+        {size_in_words = 64, align_in_words = 64},
+        {size_in_words = 2, align_in_words = 2}]>
+    },
+    ktdf_arch.feature.simd = { splat, zero_pad }
+  }
+}
+#L1SU = {
+  kind = "L1SU",
+  ktdf_arch.features = {
+    ktdf_arch.feature.store = {
+      access_granularity = #ktdf_arch.map<"L1" = [
+        {size_in_words = 64, align_in_words = 64},
+        {size_in_words = 2, align_in_words = 2}]>
+    }
+  }
+}
+#WORD = { ktdf_arch.transfer_granularity = array<i64: 64> }
+#PORT = {
+  ktdf_arch.features = { ktdf_arch.feature.queue = { depth = 16, ordered } }
+}
+#VECTOR = {
+  ktdf_arch.transfer_granularity = array<i64: 64, 2>,
+  ktdf_arch.features = { ktdf_arch.feature.queue = { depth = 16, ordered } }
+}
+
+ktdf_arch.device @sample_device attributes {
+  mem_space_mapping = #ktdf_arch.map<
+    #ktdp.memory_space<global> = "DDR",
+    #ktdp.memory_space<ct_local> = "L1">
+} {
+  %ddr = memory #DDR
+  group { kind = "core" } share(%ddr) {
+    %l1 = memory #L1
+    %mnilu = exec_unit #MNILU
+    %mnisu = exec_unit #MNISU
+    datapath #WORD %ddr to %mnilu : memory, exec_unit
+    datapath #WORD %mnilu to %l1 : exec_unit, memory
+    datapath #WORD %l1 to %mnisu : memory, exec_unit
+    datapath #WORD %mnisu to %ddr : exec_unit, memory
+    group share(%l1) {
+      %sfu = group { kind = "SFU_Block" } share() {
+        %registers = memory #SFU_REG
+        %unit = exec_unit #SFU
+        yield %unit
+      } -> exec_unit
+      %l1lu = exec_unit #L1LU
+      %l1su = exec_unit #L1SU
+      datapath #PORT %l1 to %l1lu : memory, exec_unit
+      datapath #VECTOR %l1lu to %sfu : exec_unit, exec_unit
+      datapath #VECTOR %sfu to %l1su : exec_unit, exec_unit
+      datapath #PORT %l1su to %l1 : exec_unit, memory
+    }
+    group share(%l1) {
+      %sfu = group { kind = "SFU_Block" } share() {
+        %registers = memory #SFU_REG
+        %unit = exec_unit #SFU
+        yield %unit
+      } -> exec_unit
+      %l1lu = exec_unit #L1LU
+      %l1su = exec_unit #L1SU
+      datapath #PORT %l1 to %l1lu : memory, exec_unit
+      datapath #VECTOR %l1lu to %sfu : exec_unit, exec_unit
+      datapath #VECTOR %sfu to %l1su : exec_unit, exec_unit
+      datapath #PORT %l1su to %l1 : exec_unit, memory
+    }
+  }
+}

@@ -1,0 +1,194 @@
+// A device that shares no name and no number with the packaged ones: three memory levels with datapaths
+// (DRAM, BANK per core, PAD per quarter), four quarters a core, 32-byte vectors, shallow queues, no unit that
+// starts with the last buffer.
+
+#DRAM = { kind = "DRAM", size = 268435456, ktdf_ext.bandwidth = 12.8, ktdf_ext.latency = 40 }
+#BANK = { kind = "BANK", size = 262144, ktdf_ext.reserved = 4096 }
+#PAD = { kind = "PAD", size = 16384 }
+#VREG = { kind = "VREG", size = 1024, ktdf_arch.features = { ktdf_arch.feature.register_file = { word_size = 32 } } }
+#DIN = {
+  kind = "DIN",
+  ktdf_arch.features = {
+    ktdf_arch.feature.load = {
+      word_size = #ktdf_arch.map<"DRAM" = 32, "BANK" = 32>,
+      access_granularity = #ktdf_arch.map<
+        "DRAM" = [{size_in_words = 1}, {size_in_words = 4, align_in_words = 2}],
+        "BANK" = [{size_in_words = 1}]>
+    }
+  }
+}
+#DOUT = {
+  kind = "DOUT",
+  ktdf_arch.features = {
+    ktdf_arch.feature.store = {
+      word_size = #ktdf_arch.map<"DRAM" = 32, "BANK" = 32>,
+      access_granularity = #ktdf_arch.map<
+        "DRAM" = [{size_in_words = 1}, {size_in_words = 4, align_in_words = 2}],
+        "BANK" = [{size_in_words = 1}]>
+    }
+  }
+}
+#FILL = {
+  kind = "FILL",
+  ktdf_arch.features = {
+    ktdf_arch.feature.load = {
+      word_size = #ktdf_arch.map<"BANK" = 32, "PAD" = 1>,
+      access_granularity = #ktdf_arch.map<
+        "BANK" = [{size_in_words = 1}, {size_in_words = 4, align_in_words = 2}],
+        "PAD" = [{size_in_words = 1}]>
+    }
+  }
+}
+#DRAIN = {
+  kind = "DRAIN",
+  ktdf_arch.features = {
+    ktdf_arch.feature.store = {
+      word_size = #ktdf_arch.map<"BANK" = 32, "PAD" = 1>,
+      access_granularity = #ktdf_arch.map<
+        "BANK" = [{size_in_words = 1}, {size_in_words = 4, align_in_words = 2}],
+        "PAD" = [{size_in_words = 1}]>
+    }
+  }
+}
+#FETCH = {
+  kind = "FETCH",
+  ktdf_arch.features = {
+    ktdf_arch.feature.load = {
+      access_granularity = #ktdf_arch.map<"PAD" = [
+        {size_in_words = 32, align_in_words = 32},
+        {size_in_words = 4, align_in_words = 4},
+        {size_in_words = 2, align_in_words = 2},
+        {size_in_words = 1}]>
+    },
+    ktdf_arch.feature.simd = { splat, zero_pad }
+  }
+}
+#PUT = {
+  kind = "PUT",
+  ktdf_arch.features = {
+    ktdf_arch.feature.store = {
+      access_granularity = #ktdf_arch.map<"PAD" = [
+        {size_in_words = 32, align_in_words = 32},
+        {size_in_words = 4, align_in_words = 4},
+        {size_in_words = 2, align_in_words = 2},
+        {size_in_words = 1}]>
+    }
+  }
+}
+#VPU = {
+  kind = "VPU",
+  ktdf_arch.features = {
+    ktdf_arch.feature.compute,
+    ktdf_arch.feature.simd = {
+      lanes = #ktdf_arch.map<f16 = 16, bf16 = 16, df16 = 16, i16 = 16, f32 = 8, i32 = 8, i8 = 32, i1 = 16>
+    }
+  }
+}
+#BEAT = { ktdf_arch.transfer_granularity = array<i64: 32>, ktdf_arch.bandwidth = 32 }
+#PORT = {
+  ktdf_arch.bandwidth = 32,
+  ktdf_arch.features = { ktdf_arch.feature.queue = { depth = 2, ordered } }
+}
+#VECTOR = {
+  ktdf_arch.transfer_granularity = array<i64: 32, 4, 2, 1>,
+  ktdf_arch.bandwidth = 32,
+  ktdf_arch.features = { ktdf_arch.feature.queue = { depth = 2, ordered } }
+}
+
+ktdf_arch.device @quad attributes {
+  mem_space_mapping = #ktdf_arch.map<
+    #ktdp.memory_space<global> = "DRAM",
+    #ktdp.memory_space<ct_local> = "BANK">,
+  ktdf_ext.num_cores = 8
+} {
+  %dram = memory #DRAM
+  group { kind = "node" } share(%dram) {
+    %bank = memory #BANK
+    %din = exec_unit #DIN
+    %dout = exec_unit #DOUT
+    datapath #BEAT %dram to %din : memory, exec_unit
+    datapath #BEAT %din to %bank : exec_unit, memory
+    datapath #BEAT %bank to %dout : memory, exec_unit
+    datapath #BEAT %dout to %dram : exec_unit, memory
+    group @lane0 { kind = "quarter" } share(%bank) {
+      %pad = memory #PAD
+      %fill = exec_unit #FILL
+      %drain = exec_unit #DRAIN
+      %fetch = exec_unit #FETCH
+      %put = exec_unit #PUT
+      %vpu = group { kind = "VPU_Block" } share() {
+        %registers = memory #VREG
+        %unit = exec_unit #VPU
+        yield %unit
+      } -> exec_unit
+      datapath #BEAT %bank to %fill : memory, exec_unit
+      datapath #BEAT %fill to %pad : exec_unit, memory
+      datapath #PORT %pad to %fetch : memory, exec_unit
+      datapath #VECTOR %fetch to %vpu : exec_unit, exec_unit
+      datapath #VECTOR %vpu to %put : exec_unit, exec_unit
+      datapath #PORT %put to %pad : exec_unit, memory
+      datapath #BEAT %pad to %drain : memory, exec_unit
+      datapath #BEAT %drain to %bank : exec_unit, memory
+    }
+    group @lane1 { kind = "quarter" } share(%bank) {
+      %pad = memory #PAD
+      %fill = exec_unit #FILL
+      %drain = exec_unit #DRAIN
+      %fetch = exec_unit #FETCH
+      %put = exec_unit #PUT
+      %vpu = group { kind = "VPU_Block" } share() {
+        %registers = memory #VREG
+        %unit = exec_unit #VPU
+        yield %unit
+      } -> exec_unit
+      datapath #BEAT %bank to %fill : memory, exec_unit
+      datapath #BEAT %fill to %pad : exec_unit, memory
+      datapath #PORT %pad to %fetch : memory, exec_unit
+      datapath #VECTOR %fetch to %vpu : exec_unit, exec_unit
+      datapath #VECTOR %vpu to %put : exec_unit, exec_unit
+      datapath #PORT %put to %pad : exec_unit, memory
+      datapath #BEAT %pad to %drain : memory, exec_unit
+      datapath #BEAT %drain to %bank : exec_unit, memory
+    }
+    group @lane2 { kind = "quarter" } share(%bank) {
+      %pad = memory #PAD
+      %fill = exec_unit #FILL
+      %drain = exec_unit #DRAIN
+      %fetch = exec_unit #FETCH
+      %put = exec_unit #PUT
+      %vpu = group { kind = "VPU_Block" } share() {
+        %registers = memory #VREG
+        %unit = exec_unit #VPU
+        yield %unit
+      } -> exec_unit
+      datapath #BEAT %bank to %fill : memory, exec_unit
+      datapath #BEAT %fill to %pad : exec_unit, memory
+      datapath #PORT %pad to %fetch : memory, exec_unit
+      datapath #VECTOR %fetch to %vpu : exec_unit, exec_unit
+      datapath #VECTOR %vpu to %put : exec_unit, exec_unit
+      datapath #PORT %put to %pad : exec_unit, memory
+      datapath #BEAT %pad to %drain : memory, exec_unit
+      datapath #BEAT %drain to %bank : exec_unit, memory
+    }
+    group @lane3 { kind = "quarter" } share(%bank) {
+      %pad = memory #PAD
+      %fill = exec_unit #FILL
+      %drain = exec_unit #DRAIN
+      %fetch = exec_unit #FETCH
+      %put = exec_unit #PUT
+      %vpu = group { kind = "VPU_Block" } share() {
+        %registers = memory #VREG
+        %unit = exec_unit #VPU
+        yield %unit
+      } -> exec_unit
+      datapath #BEAT %bank to %fill : memory, exec_unit
+      datapath #BEAT %fill to %pad : exec_unit, memory
+      datapath #PORT %pad to %fetch : memory, exec_unit
+      datapath #VECTOR %fetch to %vpu : exec_unit, exec_unit
+      datapath #VECTOR %vpu to %put : exec_unit, exec_unit
+      datapath #PORT %put to %pad : exec_unit, memory
+      datapath #BEAT %pad to %drain : memory, exec_unit
+      datapath #BEAT %drain to %bank : exec_unit, memory
+    }
+  }
+}
