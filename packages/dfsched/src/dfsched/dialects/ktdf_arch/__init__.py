@@ -20,8 +20,8 @@ from dfsched.dialects.ktdf_arch.properties import Role, property_findings
 from dfsched.dialects.ktdf_arch.types import EXEC_UNIT, MEMORY, PORT, MapAttr
 
 __all__ = [
-    "KTDF_ARCH",
     "EXEC_UNIT",
+    "KTDF_ARCH",
     "MEMORY",
     "PORT",
     "DatapathOp",
