@@ -1,10 +1,10 @@
 """Declarative assembly formats: a subset of ODS' ``assemblyFormat``, compiled once per operation class.
 
 Directives: literals in backticks (an empty pair means "no blank here"), ``$name`` of an operand, attribute or
-region (an operation with successors writes its own hooks), ``attr-dict``, ``attr-dict-with-keyword``, ``type($name)``, ``stripped-type($name)``
-(the type's class is fixed by the constraint), ``type(operands)``, ``type(results)``,
-``functional-type(operands, results)``, and optional groups ``( ... $name^ ... )?`` with an optional else
-``( ... ) : ( ... )?``.
+region (an operation with successors writes its own hooks), ``attr-dict``, ``attr-dict-with-keyword``,
+``type($name)``, ``stripped-type($name)`` (the type's class is fixed by the constraint), ``type(operands)``,
+``type(results)``, ``functional-type(operands, results)``, and optional groups ``( ... $name^ ... )?`` with an
+optional else ``( ... ) : ( ... )?``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _FormatReader:
 
     def __init__(self, text: str, definition: OpDef) -> None:
         self.definition = definition
-        self.tokens = [m for m in _TOKEN.finditer(text)]
+        self.tokens = list(_TOKEN.finditer(text))
         if "".join(m.group(0) for m in self.tokens).strip() != text.strip():
             raise ValueError(f"{definition.name}: malformed assembly format {text!r}")
         self.position = 0

@@ -30,7 +30,7 @@ class UnitAttr(Attribute):
 
 @attrs.frozen
 class IntegerAttr(Attribute):
-    """``7 : i32``, ``true``; `value` is signed for signless types narrower than 64 bits, except i1 (0 or 1)."""
+    """``7 : i32``, ``true``; `value` of a signless type is read as signed, except that of i1 (0 or 1)."""
 
     value: int
     type: Type = I64

@@ -423,7 +423,10 @@ def _collect(cls: type[Operation]) -> dict[str, _Declared]:
     """Declared descriptors of the class and its bases, bases first."""
     found: dict[str, _Declared] = {}
     for base in reversed(cls.__mro__):
-        found.update({n: d for n, d in vars(base).items() if isinstance(d, _Declared)})
+        for name, item in vars(base).items():
+            if isinstance(item, _Declared):
+                found.pop(name, None)  # a redeclaration counts where it stands
+                found[name] = item
     return found
 
 

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
-from ktir.dialects import arith, builtin, func, ktdp, math
+from ktir.dialects import affine, arith, builtin, cf, func, ktdp, linalg, math, memref, scf, tensor
 
-DIALECTS: tuple[Dialect, ...] = (arith.DIALECT, builtin.DIALECT, func.DIALECT, ktdp.DIALECT, math.DIALECT)
+DIALECTS: tuple[Dialect, ...] = (
+    affine.DIALECT,
+    arith.DIALECT,
+    builtin.DIALECT,
+    cf.DIALECT,
+    func.DIALECT,
+    ktdp.DIALECT,
+    linalg.DIALECT,
+    math.DIALECT,
+    memref.DIALECT,
+    scf.DIALECT,
+    tensor.DIALECT,
+)

@@ -656,7 +656,10 @@ class Constant(Operation):
         if type is None:
             yield "value must be an integer, float, or elements attribute"
         elif type != self.result.type:
-            yield f"failed to verify that all of {{value, result}} have same type: '{type}' vs '{self.result.type}'"
+            yield (
+                f"failed to verify that all of {{value, result}} have same type: '{type}' vs "
+                f"'{self.result.type}'"
+            )
         scalar = element_or_self(self.result.type)
         if isinstance(scalar, IntegerType) and scalar.signedness is not Signedness.SIGNLESS:
             yield "integer return type must be signless"

@@ -523,10 +523,8 @@ class AttributeParser:
             self.cursor.expected("an integer or a floating-point literal")
         self.cursor.next()
         if type is None:
-            if self.accept(":"):
-                type = self.parse_type()
-            else:
-                type = F64 if token.kind is TokenKind.FLOAT else I64
+            default: Type = F64 if token.kind is TokenKind.FLOAT else I64
+            type = self.parse_type() if self.accept(":") else default
         return self.number_attribute(start, negative, token, type)
 
     def number_attribute(self, start: int, negative: bool, token: Token, type: Type) -> Attribute:

@@ -451,7 +451,7 @@ class OpParser(AttributeParser):
         return self.parse_region(arguments) if self.at("{") else None
 
     def _terminated(self, block: Block, build: Callable[[], Operation], offset: int) -> Block:
-        if block.operations and _ends_block(block.operations[-1]):
+        if block.operations and block.operations[-1].definition_has(TERMINATOR):
             return block
         terminator = build().replace(location=self.location_at(offset))
         return block.replace(operations=(*block.operations, terminator))
@@ -507,11 +507,6 @@ class OpParser(AttributeParser):
         token = self.cursor.expect_kind(TokenKind.BLOCK_ID, "a block name")
         label, _ = self.scope.labels.setdefault(token.text[1:], (Label(token.text[1:]), token.start))
         return label
-
-
-def _ends_block(op: Operation) -> bool:
-    """Whether an operation can end a block: a declared terminator, or one of an unknown dialect."""
-    return isinstance(op, UnregisteredOp) or op.definition.has(TERMINATOR)
 
 
 def _clash(use: str, expected: Type, actual: Type) -> str:

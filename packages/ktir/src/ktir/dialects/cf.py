@@ -1,0 +1,89 @@
+"""The ``cf`` dialect: branches between blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktir.attributes import DenseArrayAttr
+from ktir.constraints import I1
+from ktir.context import Dialect
+from ktir.ir import Label, Operation, Value
+from ktir.opdef import OPERAND_SEGMENTS, TERMINATOR, operand, operation, variadic_operand
+from ktir.types import I1 as BOOLEAN
+from ktir.types import I32
+
+if TYPE_CHECKING:
+    from ktir.parser import OpParser
+    from ktir.printer import Printer
+
+
+def _parse_target(parser: OpParser) -> tuple[Label, list[Value]]:
+    label = parser.parse_successor()
+    if not parser.accept("("):
+        return label, []
+    uses = parser.parse_operand_list()
+    parser.expect(":", "in front of the operand types")
+    types = parser.parse_type_list()
+    parser.expect(")", "behind the operand types")
+    return label, parser.resolve_all(uses, types)
+
+
+def _print_target(printer: Printer, label: Label, values: tuple[Value, ...]) -> None:
+    printer.successor(label)
+    if values:
+        printer.write("(")
+        printer.operands(values)
+        printer.write(" : ")
+        printer.types([value.type for value in values])
+        printer.write(")")
+
+
+@operation("cf.br", traits=(TERMINATOR,))
+class Branch(Operation):
+    """Goes to a block."""
+
+    arguments = variadic_operand()
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> Branch:
+        label, values = _parse_target(parser)
+        attributes = parser.parse_attr_dict()
+        return cls.create(values, (), attributes, (), (label,), parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        _print_target(printer, self.successors[0], self.arguments)
+        printer.attr_dict(self.attributes)
+
+
+@operation("cf.cond_br", traits=(TERMINATOR,))
+class CondBranch(Operation):
+    """Goes to the first block if the condition holds, else to the second."""
+
+    condition = operand(I1)
+    true_arguments = variadic_operand()
+    false_arguments = variadic_operand()
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> CondBranch:
+        condition = parser.resolve(parser.parse_operand(), BOOLEAN)
+        parser.expect(",", "behind the condition")
+        first, first_values = _parse_target(parser)
+        parser.expect(",", "behind the first block")
+        second, second_values = _parse_target(parser)
+        attributes = parser.parse_attr_dict()
+        attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (1, len(first_values), len(second_values)))
+        operands = (condition, *first_values, *second_values)
+        return cls.create(operands, (), attributes, (), (first, second), parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.operand(self.condition)
+        printer.write(", ")
+        _print_target(printer, self.successors[0], self.true_arguments)
+        printer.write(", ")
+        _print_target(printer, self.successors[1], self.false_arguments)
+        printer.attr_dict(self.attributes, elided=(OPERAND_SEGMENTS,))
+
+
+DIALECT = Dialect("cf", (Branch, CondBranch))

@@ -1,0 +1,334 @@
+"""The part of the ``memref`` dialect that scheduler-side files use (ktir spec 3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ktir.attributes import DenseArrayAttr, IntegerAttr
+from ktir.constraints import ANY_MEMREF, INDEX, MEMREF
+from ktir.context import Dialect
+from ktir.dialects.slices import static_array, static_values
+from ktir.errors import Diagnostic
+from ktir.ir import Operation
+from ktir.opdef import (
+    ALLOCATES,
+    OPERAND_SEGMENTS,
+    PURE,
+    READS,
+    WRITES,
+    attribute,
+    operand,
+    operation,
+    optional_attribute,
+    result,
+    variadic_operand,
+)
+from ktir.types import I32, I64, MemRefType
+from ktir.types import INDEX as INDEX_TYPE
+
+if TYPE_CHECKING:
+    from ktir.parser import OpParser
+    from ktir.printer import Printer
+    from ktir.verifier import Verifier
+
+
+@operation("memref.alloc", traits=(ALLOCATES,))
+class Alloc(Operation):
+    """Fresh memory; one index operand for each dynamic extent, symbols for the layout."""
+
+    sizes = variadic_operand(INDEX)
+    symbols = variadic_operand(INDEX)
+    memref = result(MEMREF, hint="alloc")
+    alignment = optional_attribute(IntegerAttr, type=I64)
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> Alloc:
+        sizes = parser.parse_comma_list("(", ")", parser.parse_operand)
+        symbols = parser.parse_comma_list("[", "]", parser.parse_operand) if parser.at("[") else []
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the memref type")
+        type = parser.parse_type()
+        uses = [*sizes, *symbols]
+        attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (len(sizes), len(symbols)))
+        values = parser.resolve_all(uses, [INDEX_TYPE] * len(uses))
+        return cls.create(values, (type,), attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write("(")
+        printer.operands(self.sizes)
+        printer.write(")")
+        if self.symbols:
+            printer.write("[")
+            printer.operands(self.symbols)
+            printer.write("]")
+        printer.attr_dict(self.attributes, elided=(OPERAND_SEGMENTS,))
+        printer.write(" : ")
+        printer.type(self.memref.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        type = self.memref.type
+        assert isinstance(type, MemRefType)
+        dynamic = sum(extent is None for extent in type.shape)
+        if dynamic != len(self.sizes):
+            yield (
+                "dimension operand count does not equal memref dynamic dimension count: "
+                f"{len(self.sizes)} vs {dynamic}"
+            )
+
+
+@operation("memref.dealloc", assembly="$memref attr-dict `:` type($memref)", traits=(WRITES,))
+class Dealloc(Operation):
+    """Frees memory."""
+
+    memref = operand(ANY_MEMREF)
+
+
+@operation(
+    "memref.copy",
+    assembly="$source `,` $target attr-dict `:` type($source) `to` type($target)",
+    traits=(READS, WRITES),
+)
+class Copy(Operation):
+    """Copies all elements."""
+
+    source = operand(ANY_MEMREF)
+    target = operand(ANY_MEMREF)
+
+
+@operation("memref.cast", assembly="$source attr-dict `:` type($source) `to` type($dest)", traits=(PURE,))
+class Cast(Operation):
+    """Adds or drops static knowledge of extents, strides or offset."""
+
+    source = operand(ANY_MEMREF)
+    dest = result(ANY_MEMREF, hint="cast")
+
+
+@operation(
+    "memref.memory_space_cast",
+    assembly="$source attr-dict `:` type($source) `to` type($dest)",
+    traits=(PURE,),
+)
+class MemorySpaceCast(Operation):
+    """The same memory under another memory space."""
+
+    source = operand(ANY_MEMREF)
+    dest = result(ANY_MEMREF, hint="memspacecast")
+
+
+@operation("memref.load", traits=(READS,))
+class Load(Operation):
+    """One element."""
+
+    memref = operand(MEMREF)
+    indices = variadic_operand(INDEX)
+    result = result()
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> Load:
+        use = parser.parse_operand()
+        indices = parser.parse_comma_list("[", "]", parser.parse_operand)
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the memref type")
+        start = parser.offset
+        type = parser.parse_type()
+        if not isinstance(type, MemRefType):
+            raise parser.error_at(start, f"expected a ranked memref type, got '{type}'")
+        values = [parser.resolve(use, type), *parser.resolve_all(indices, [INDEX_TYPE] * len(indices))]
+        return cls.create(values, (type.element,), attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.operand(self.memref)
+        printer.write("[")
+        printer.operands(self.indices)
+        printer.write("]")
+        printer.attr_dict(self.attributes)
+        printer.write(" : ")
+        printer.type(self.memref.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        type = self.memref.type
+        assert isinstance(type, MemRefType)
+        if len(self.indices) != type.rank:
+            yield f"incorrect number of indices for load, expected {type.rank} but got {len(self.indices)}"
+
+
+@operation("memref.store", traits=(WRITES,))
+class Store(Operation):
+    """Writes one element."""
+
+    value = operand()
+    memref = operand(MEMREF)
+    indices = variadic_operand(INDEX)
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> Store:
+        value = parser.parse_operand()
+        parser.expect(",", "behind the value")
+        use = parser.parse_operand()
+        indices = parser.parse_comma_list("[", "]", parser.parse_operand)
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the memref type")
+        start = parser.offset
+        type = parser.parse_type()
+        if not isinstance(type, MemRefType):
+            raise parser.error_at(start, f"expected a ranked memref type, got '{type}'")
+        values = parser.resolve_all([value, use], [type.element, type])
+        values += parser.resolve_all(indices, [INDEX_TYPE] * len(indices))
+        return cls.create(values, (), attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.operand(self.value)
+        printer.write(", ")
+        printer.operand(self.memref)
+        printer.write("[")
+        printer.operands(self.indices)
+        printer.write("]")
+        printer.attr_dict(self.attributes)
+        printer.write(" : ")
+        printer.type(self.memref.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        type = self.memref.type
+        assert isinstance(type, MemRefType)
+        if len(self.indices) != type.rank:
+            yield f"store index operand count not equal to memref rank: expected {type.rank}"
+
+
+_LISTS = ("static_offsets", "static_sizes", "static_strides")
+
+
+class _Strided(Operation):
+    """A view of a memref with other offsets, sizes and strides."""
+
+    source = operand(ANY_MEMREF)
+    offsets = variadic_operand(INDEX)
+    sizes = variadic_operand(INDEX)
+    strides = variadic_operand(INDEX)
+    static_offsets = attribute(DenseArrayAttr)
+    static_sizes = attribute(DenseArrayAttr)
+    static_strides = attribute(DenseArrayAttr)
+
+    def _verify_lists(self) -> Iterator[str]:
+        groups = (self.offsets, self.sizes, self.strides)
+        for name, group in zip(_LISTS, groups, strict=True):
+            values = static_values(self.attributes.get(name))
+            if sum(value is None for value in values) != len(group):
+                yield f"expected {len(group)} dynamic {name.removeprefix('static_')[:-1]} values"
+
+
+@operation("memref.reinterpret_cast", traits=(PURE,))
+class ReinterpretCast(_Strided):
+    """Another shape, offset and strides over the same base."""
+
+    result = result(MEMREF, hint="reinterpret_cast")
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> ReinterpretCast:
+        use = parser.parse_operand()
+        parser.expect("to", "behind the source")
+        static = []
+        dynamic = []
+        for number, keyword in enumerate(("offset", "sizes", "strides")):
+            if number:
+                parser.expect(",", f"in front of '{keyword}'")
+            parser.expect(keyword)
+            parser.expect(":", f"behind '{keyword}'")
+            values, uses = parser.parse_dynamic_index_list()
+            static.append(values)
+            dynamic.append(uses)
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the source type")
+        source = parser.parse_type()
+        parser.expect("to", "in front of the result type")
+        target = parser.parse_type()
+        attributes |= {name: static_array(v) for name, v in zip(_LISTS, static, strict=True)}
+        attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (1, *(len(uses) for uses in dynamic)))
+        operands = [parser.resolve(use, source)]
+        for uses in dynamic:
+            operands += parser.resolve_all(uses, [INDEX_TYPE] * len(uses))
+        return cls.create(operands, (target,), attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.operand(self.source)
+        printer.write(" to ")
+        groups = (self.offsets, self.sizes, self.strides)
+        for number, (keyword, name, group) in enumerate(
+            zip(("offset", "sizes", "strides"), _LISTS, groups, strict=True)
+        ):
+            if number:
+                printer.write(", ")
+            printer.write(f"{keyword}: ")
+            printer.dynamic_index_list(static_values(self.attributes.get(name)), group)
+        printer.attr_dict(self.attributes, elided=(OPERAND_SEGMENTS, *_LISTS))
+        printer.write(" : ")
+        printer.type(self.source.type)
+        printer.write(" to ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        yield from self._verify_lists()
+
+
+@operation("memref.subview", traits=(PURE,))
+class SubView(_Strided):
+    """A strided part of a memref."""
+
+    result = result(MEMREF, hint="subview")
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> SubView:
+        use = parser.parse_operand()
+        static = []
+        dynamic = []
+        for _ in range(3):
+            values, uses = parser.parse_dynamic_index_list()
+            static.append(values)
+            dynamic.append(uses)
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the source type")
+        source = parser.parse_type()
+        parser.expect("to", "in front of the result type")
+        target = parser.parse_type()
+        attributes |= {name: static_array(v) for name, v in zip(_LISTS, static, strict=True)}
+        attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (1, *(len(uses) for uses in dynamic)))
+        operands = [parser.resolve(use, source)]
+        for uses in dynamic:
+            operands += parser.resolve_all(uses, [INDEX_TYPE] * len(uses))
+        return cls.create(operands, (target,), attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.operand(self.source)
+        groups = (self.offsets, self.sizes, self.strides)
+        for number, (name, group) in enumerate(zip(_LISTS, groups, strict=True)):
+            if number:
+                printer.write(" ")
+            printer.dynamic_index_list(static_values(self.attributes.get(name)), group)
+        printer.attr_dict(self.attributes, elided=(OPERAND_SEGMENTS, *_LISTS))
+        printer.write(" : ")
+        printer.type(self.source.type)
+        printer.write(" to ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        yield from self._verify_lists()
+
+
+DIALECT = Dialect(
+    "memref",
+    (
+        Alloc,
+        Dealloc,
+        Copy,
+        Cast,
+        MemorySpaceCast,
+        Load,
+        Store,
+        ReinterpretCast,
+        SubView,
+    ),
+)
