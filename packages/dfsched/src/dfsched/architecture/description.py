@@ -13,9 +13,10 @@ from typing import TypeVar
 import attrs
 from attrs import field, frozen
 
-from dfsched.architecture.kinds import Kind, kind_text
+from dfsched.architecture.kinds import Kind, kind_of, kind_text
 from dfsched.architecture.resources import Datapath, Endpoint, Group, Memory, Resource, Switch, Unit
 from dfsched.errors import ArchitectureError
+from ktir.attribute import Attribute
 
 __all__ = ["Description", "Timing"]
 
@@ -144,8 +145,8 @@ class Description:
         return table
 
     def resource(self, kind: Kind) -> Resource | None:
-        """The exemplar of a kind, or None."""
-        return self.exemplars.get(kind)
+        """The exemplar of a kind (a string attribute counts as its string), or None."""
+        return self.exemplars.get(_named(kind))
 
     def unit(self, kind: Kind) -> Unit:
         """The exemplar of a unit kind; `ArchitectureError` if there is no unit of that kind."""
@@ -228,11 +229,16 @@ class Description:
         Exact key first, then the key without ``ct_id``; targets that are no strings are ignored, and what is
         not mapped stays as it is.
         """
-        for key in (space, _without_tile(space)):
+        kind = _named(space)
+        for key in (kind, _without_tile(kind)):
             target = self._mapping.get(key)
             if isinstance(target, str):
                 return target
-        return space
+        return kind
+
+
+def _named(kind: Kind) -> Kind:
+    return kind_of(kind) if isinstance(kind, Attribute) else kind
 
 
 def _without_tile(space: Kind) -> Kind:

@@ -30,7 +30,7 @@ from ktir.attributes import ArrayAttr, DenseElementsAttr, DictAttr, IntegerAttr,
 from ktir.constraints import instance_of
 from ktir.context import Dialect
 from ktir.errors import Diagnostic
-from ktir.ir import Operation, Region
+from ktir.ir import Operation, Region, UnregisteredOp
 from ktir.opdef import (
     ISOLATED,
     NO_TERMINATOR,
@@ -182,6 +182,8 @@ class DeviceOp(Operation):
         from dfsched.dialects.ktdf_arch.structure import device_findings
 
         yield from device_findings(self)
+        if next(op for op in verifier.module.walk() if isinstance(op, DeviceOp)) is self:
+            yield from _foreign_findings(verifier.module)
         yield from property_findings(self.attributes, Role.DEVICE)
 
 
@@ -451,6 +453,17 @@ class PatternsOp(Operation):
             if op.name != "pdl.pattern":
                 yield f"expects child ops to be 'pdl.pattern', but found '{op.name}'"  # V16
         yield from property_findings(self.attributes, Role.PATTERNS)
+
+
+def _foreign_findings(module: Operation) -> Iterator[Diagnostic]:
+    """The reserved attributes on all operations of other dialects; reported once, with the first device."""
+    for op in module.walk():
+        if isinstance(op, UnregisteredOp) or op.definition.dialect != "ktdf_arch":
+            for finding in property_findings(op.attributes, Role.FOREIGN):
+                if isinstance(finding, str):
+                    yield Diagnostic(f"'{op.name}' op {finding}", op.location)
+                else:
+                    yield Diagnostic(finding.message, op.location, finding.severity, finding.notes)
 
 
 def _resource_findings(op: Operation, role: Role, verifier: Verifier) -> Iterator[str | Diagnostic]:
