@@ -151,8 +151,8 @@ def test_memory_spaces() -> None:
     device = load_architecture("spyre")
     assert _mapped(device, "#ktdp.memory_space<global>") == "HBM"
     assert _mapped(device, "#ktdp.memory_space<ct_local>") == "LX"
-    if ktir.Context().has_dialect("ktdp"):
-        assert _mapped(device, "#ktdp.memory_space<ct_local, ct_id = 3>") == "LX"
+    assert _mapped(device, "#ktdp.memory_space<ct_local, ct_id = 3>") == "LX"
+    assert _mapped(device, "#ktdp.spyre_memory_space<HBM>") == "HBM"
     other = _mapped(device, "#other.space<1>")
     assert str(other) == "#other.space<1>"
 

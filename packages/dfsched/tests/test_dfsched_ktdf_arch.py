@@ -268,11 +268,11 @@ def test_link_attributes_that_pass() -> None:
             "'access_granularity' requires map",
         ),
         (
-            'ktdf_arch.features = {ktdf_arch.feature.load = {access_granularity = #ktdf_arch.map<"K" = [1]>}}',
+            "ktdf_arch.features = {ktdf_arch.feature.load = {access_granularity = #ktdf_arch.map<0 = [1]>}}",
             "'access_granularity' requires map",
         ),
         (
-            'ktdf_arch.features = {ktdf_arch.feature.load = {access_granularity = #ktdf_arch.map<"K" = [{}]>}}',
+            "ktdf_arch.features = {ktdf_arch.feature.load = {access_granularity = #ktdf_arch.map<0 = [{}]>}}",
             "'size_in_words' requires 64-bit integer",
         ),
         (
@@ -299,8 +299,9 @@ def test_unit_rules(attributes: str, key: str) -> None:
 def test_unit_attributes_that_pass() -> None:
     """The passing side of the unit rules."""
     device(
-        "exec_unit {ktdf_arch.features = {ktdf_arch.feature.compute, ktdf_arch.feature.load, ktdf_arch.feature.store = {"
-        'word_size = #ktdf_arch.map<"K" = 64>, access_granularity = #ktdf_arch.map<"K" = [{size_in_words = 1}]>},'
+        "exec_unit {ktdf_arch.features = {ktdf_arch.feature.compute, ktdf_arch.feature.load, "
+        'ktdf_arch.feature.store = {word_size = #ktdf_arch.map<"K" = 64>, '
+        'access_granularity = #ktdf_arch.map<"K" = [{size_in_words = 1}]>},'
         "ktdf_arch.feature.simd = {splat, zero_pad, lanes = #ktdf_arch.map<f16 = 64>}}}"
     )
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
+from ktir.dialects.ktdp.memory_space import CT_LOCAL, GLOBAL, MemorySpace, OldMemorySpace
 from ktir.layout import Layout
 
-DIALECT = Dialect("ktdp", attributes=(Layout,))
+__all__ = ["CT_LOCAL", "DIALECT", "GLOBAL", "MemorySpace", "OldMemorySpace"]
+
+DIALECT = Dialect("ktdp", attributes=(Layout, MemorySpace, OldMemorySpace))
