@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ktir.context import Context, Dialect
 from ktir.dialects.builtin import Module
+from ktir.edit import EditError, EditOp, Editor, edit
 from ktir.errors import (
     Diagnostic,
     KtirError,
@@ -38,6 +39,9 @@ __all__ = [
     "Context",
     "Diagnostic",
     "Dialect",
+    "EditError",
+    "EditOp",
+    "Editor",
     "KtirError",
     "Label",
     "Module",
@@ -51,6 +55,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "VerifyError",
+    "edit",
     "load",
     "parse",
     "print_module",

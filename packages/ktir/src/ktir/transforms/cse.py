@@ -1,0 +1,64 @@
+"""Common subexpression elimination over structured control flow."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Hashable
+from typing import TypeVar
+
+from ktir.edit import EditBlock, EditOp, Editor
+from ktir.ir import Operation, UnregisteredOp, Value
+from ktir.opdef import COMMUTATIVE, CONSTANT_LIKE, ISOLATED, PURE
+
+O = TypeVar("O", bound=Operation)
+
+
+def cse(root: O, *, constants_only: bool = False) -> O:
+    """Use one operation where several equal, pure, region-less ones stand.
+
+    An operation is replaced by an equal one in the same block or in a block around it; different blocks of
+    one region do not share.  With `constants_only` just constants are merged.
+    """
+    editor = Editor(root)
+    numbers: dict[Value, int] = {}
+    stack: list[tuple[EditBlock, ChainMap[Hashable, EditOp]]] = []
+
+    def enter(op: EditOp, known: ChainMap[Hashable, EditOp]) -> None:
+        isolated = op.origin.definition_has(ISOLATED)
+        for region in op.regions:
+            for block in region.blocks:
+                stack.append((block, ChainMap() if isolated else known.new_child()))
+
+    enter(editor.root, ChainMap())
+    while stack:
+        block, known = stack.pop()
+        for op in block.operations():
+            key = _key(op, numbers, constants_only)
+            if key is not None:
+                first = known.get(key)
+                if first is not None:
+                    editor.replace(op, first.results)
+                    continue
+                known[key] = op
+            if op.regions:
+                enter(op, ChainMap(dict(known)))
+    frozen = editor.freeze()
+    assert isinstance(frozen, type(root))
+    return frozen
+
+
+def _key(op: EditOp, numbers: dict[Value, int], constants_only: bool) -> Hashable | None:
+    origin = op.origin
+    if op.regions or not op.results or isinstance(origin, UnregisteredOp):
+        return None
+    if not origin.definition_has(CONSTANT_LIKE if constants_only else PURE):
+        return None
+    operands = [numbers.setdefault(value, len(numbers)) for value in op.operands]
+    if origin.definition_has(COMMUTATIVE):
+        operands.sort()
+    return (
+        type(origin),
+        tuple(operands),
+        tuple(sorted(op.attributes.items(), key=lambda item: item[0])),
+        tuple(result.type for result in op.results),
+    )

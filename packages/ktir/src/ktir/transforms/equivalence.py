@@ -1,0 +1,64 @@
+"""Structural equality up to the names of values, and a hash that agrees with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from ktir.ir import Label, Operation, UnregisteredOp, Value
+
+
+def _tokens(root: Operation) -> Iterator[str]:
+    """A text that two operations share exactly if they are equal up to names and locations."""
+    values: dict[Value, int] = {}
+    labels: dict[Label, int] = {}
+
+    def number(value: Value) -> str:
+        if value not in values:
+            values[value] = len(values)
+        return f"%{values[value]}:{value.type}"
+
+    def label(block: Label) -> str:
+        return f"^{labels.setdefault(block, len(labels))}"
+
+    def one(op: Operation) -> Iterator[str]:
+        yield f"{op.name}("
+        yield from (number(value) for value in op.operands)
+        yield from (label(successor) for successor in op.successors)
+        yield str(op.attributes)
+        if isinstance(op, UnregisteredOp):
+            yield ",".join(sorted(op.inherent))
+        for region in op.regions:
+            yield "{"
+            for block in region.blocks:
+                yield label(block.label)
+                yield from (number(argument) for argument in block.arguments)
+                yield "|"
+                for inner in block.operations:
+                    yield from one(inner)
+            yield "}"
+        yield "->"
+        yield from (number(result) for result in op.results)
+        yield ")"
+
+    return one(root)
+
+
+def alpha_equivalent(a: Operation, b: Operation) -> bool:
+    """Whether two operations are equal up to names of values and blocks and up to locations."""
+    left, right = _tokens(a), _tokens(b)
+    while True:
+        x, y = next(left, None), next(right, None)
+        if x != y:
+            return False
+        if x is None:
+            return True
+
+
+def structural_hash(op: Operation) -> str:
+    """A hexadecimal SHA-256 that is equal for alpha-equivalent operations and stable across processes."""
+    digest = hashlib.sha256()
+    for token in _tokens(op):
+        digest.update(token.encode("utf-8", "surrogateescape"))
+        digest.update(b"\0")
+    return digest.hexdigest()
