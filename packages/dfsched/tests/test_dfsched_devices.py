@@ -11,6 +11,7 @@ import ktir
 from dfsched import Architecture, load_architecture
 from dfsched.architecture import Scope
 from dfsched.architecture.loading import package_devices
+from dfsched.errors import ArchitectureError
 
 QUAD = Path(__file__).parent / "devices" / "quad.mlir"
 FILES = ["sample", "sample_h", "spyre", str(QUAD)]
@@ -196,3 +197,16 @@ def test_full_topology() -> None:
     assert list(route.kinds) == ["HBM", "MNILU", "LX", "LXLU", "SFP"]
     assert device.instances_for(["MNILU"]) is None
     assert device.instances_for(["SFP"]) is not None
+
+
+def test_machine() -> None:
+    """What KTIR's meaning depends on (readings 9 and 26)."""
+    machine = load_architecture("spyre").machine()
+    assert (machine.tiles, machine.stick_bytes) == (32, 128)
+    assert (machine.scratchpad_bytes, machine.pinnable_bytes) == (2097152, 1625344)
+    assert machine.device_memory_bytes == 120259084288
+    quad = load_architecture(QUAD).machine()
+    assert (quad.tiles, quad.scratchpad_bytes, quad.pinnable_bytes) == (8, 262144, 258048)
+    assert load_architecture("sample").machine().scratchpad_bytes == 1 << 20
+    with pytest.raises(ArchitectureError, match="no device memory"):
+        load_architecture(ktir.parse("ktdf_arch.device @d { exec_unit }")).machine()

@@ -19,6 +19,8 @@ from dfsched.architecture.memory_tree import MemoryTree, build_memory_tree
 from dfsched.architecture.resources import Datapath, Endpoint, Group, Memory, Resource, Switch, Unit
 from dfsched.architecture.routing import Route, RoutingGraph, build_routing_graph
 from dfsched.errors import ArchitectureError
+from ktir.dialects.ktdp import CT_LOCAL, GLOBAL
+from ktir.machine import Machine
 
 __all__ = ["Architecture", "Instances", "Scope", "element_name"]
 
@@ -409,6 +411,39 @@ class Architecture(Description):
                     assert transfer is not None
                     alignment = max(alignment, access.align_in_words * transfer.word_size(kind))
         return alignment
+
+    @property
+    def device_memory(self) -> Memory | None:
+        """The memory that KTIR's `global` denotes: by the mapping, else the first root."""
+        return self._space_memory(GLOBAL, self.is_global)
+
+    @property
+    def scratchpad(self) -> Memory | None:
+        """The memory that KTIR's `ct_local` denotes: by the mapping, else the first per-core scratchpad."""
+        return self._space_memory(CT_LOCAL, self.is_per_core_scratchpad)
+
+    def _space_memory(self, space: Kind, fits: Callable[[Kind], bool]) -> Memory | None:
+        if self.is_memory(space):
+            return self.memory(space)
+        return next((m for m in self.memories if fits(m.kind)), None)
+
+    def machine(self) -> Machine:
+        """What the meaning of a KTIR program depends on; sizes that the device leaves open are the defaults.
+
+        Raises `ArchitectureError` if the device has no device memory or no scratchpad.
+        """
+        device_memory, scratchpad = self.device_memory, self.scratchpad
+        if device_memory is None or scratchpad is None:
+            missing = "device memory" if device_memory is None else "per-core scratchpad"
+            raise ArchitectureError(f"device '{self.name}' has no {missing}")
+        standard = Machine()
+        return Machine(
+            tiles=self.cores,
+            stick_bytes=self.stick_bytes,
+            scratchpad_bytes=scratchpad.size or standard.scratchpad_bytes,
+            scratchpad_reserved_bytes=scratchpad.reserved,
+            device_memory_bytes=device_memory.size or standard.device_memory_bytes,
+        )
 
     @cached_property
     def digest(self) -> str:

@@ -1,0 +1,21 @@
+"""The command line `dfsched`.
+
+Exit codes: 0 good, 1 the input is bad, 2 the call is bad. Diagnostics go to stderr.
+"""
+
+from __future__ import annotations
+
+import click
+
+from dfsched.commands.device import device
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dfsched")
+def main() -> None:
+    """Schedule KTIR kernels for dataflow accelerators."""
+
+
+main.add_command(device)
