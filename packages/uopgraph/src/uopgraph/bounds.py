@@ -6,7 +6,7 @@ integer saturate at +-2**799. Floats have no interval arithmetic; only constants
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from uopgraph.dtype import DType, Invalid, InvalidType, dtypes, least_upper_dtype, truncate
 from uopgraph.node import UOp, derived
@@ -26,6 +26,16 @@ def fit(low: int, high: int, dtype: DType) -> Interval:
     if dtype is dtypes.weakint:
         return (min(max(low, dtype.min), dtype.max), max(min(high, dtype.max), dtype.min))
     return (low, high) if dtype.min <= low and high <= dtype.max else (dtype.min, dtype.max)
+
+
+#: Where weak-integer bounds saturate: an end at +-SATURATED stands for "no bound".
+SATURATED: Final = 2**799
+
+
+def is_bounded(interval: Interval) -> bool:
+    """True for a non-empty interval whose ends are real values, not saturation points."""
+    low, high = interval
+    return bool(-SATURATED < low <= high < SATURATED)
 
 
 def cdiv(a: int, b: int) -> int:
@@ -57,6 +67,8 @@ def _binary(op: Ops, x: Interval, y: Interval, dtype: DType) -> Interval | None:
     (a, b), (c, d) = x, y
     if a > b or c > d:  # an empty range: no value at all
         return (0, 0) if op in (Ops.FLOORDIV, Ops.FLOORMOD) else None
+    if dtype is dtypes.weakint and not (is_bounded(x) and is_bounded(y)):
+        return _saturated(op, x, y)
     match op:
         case Ops.ADD:
             return (a + c, b + d)
@@ -95,6 +107,24 @@ def _binary(op: Ops, x: Interval, y: Interval, dtype: DType) -> Interval | None:
             return None
 
 
+def _saturated(op: Ops, x: Interval, y: Interval) -> Interval | None:
+    """What is still known when an operand of the weak integer has no bound on some side."""
+    (a, b), (c, d) = x, y
+    if op is Ops.MAX:
+        return (max(a, c), max(b, d))
+    if op is Ops.FLOORMOD and c > 0 and d < SATURATED:
+        return (0, d - 1)
+    if op is Ops.AND and c >= 0:
+        return (0, d)
+    if op is Ops.ADD and a >= 0 and c >= 0:
+        return (a + c, SATURATED)
+    if op is Ops.MUL and a >= 0 and c >= 0:
+        return (a * c, SATURATED)
+    if op is Ops.FLOORDIV and a >= 0 and c > 0:
+        return (0, b)
+    return None
+
+
 def _floormod(x: Interval, y: Interval) -> Interval | None:
     (a, b), (c, d) = x, y
     if c == d and c != 0 and a // c == b // c:
@@ -121,8 +151,8 @@ def _compare(op: Ops, x: Interval, y: Interval) -> Interval:
     if a > b or c > d:
         return (False, True)
     if op is Ops.CMPLT:
-        return (b < c, a < d)
-    disjoint, same = b < c or d < a, a == b == c == d
+        return (b < c, a < d or a <= -SATURATED or d >= SATURATED)
+    disjoint, same = b < c or d < a, a == b == c == d and abs(a) < SATURATED
     return (disjoint, not same) if op is Ops.CMPNE else (same, not disjoint)
 
 
@@ -154,7 +184,7 @@ def bounds_of(node: UOp) -> Interval:
     if op is Ops.CONST:
         if isinstance(node.arg, InvalidType):
             return (False, True)
-        return (node.arg, node.arg)
+        return fit(node.arg, node.arg, dtype) if dtype is dtypes.weakint else (node.arg, node.arg)
     if op in GroupOp.Comparison:
         a, b = node.src[0], node.src[1]
         if a.dtype.is_float or b.dtype.is_float:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from uopgraph.args import ParamArg
 from uopgraph.dtype import DType, InvalidType
 from uopgraph.hashing import encode_arg
 from uopgraph.node import UOp
@@ -33,13 +34,22 @@ def _arg_key(arg: Any) -> tuple[Any, ...]:
         return (4, arg.priority, arg.bitsize, arg.name)
     if isinstance(arg, tuple):
         return (5, *(_arg_key(a) for a in arg))
-    return (6, encode_arg(arg))
+    if isinstance(arg, ParamArg):
+        return (6, arg.slot, arg.name or "", encode_arg(arg))
+    return (7, encode_arg(arg))
 
 
-def _compare_args(a: Any, b: Any) -> int:
-    if a is b:
+def _key_of_arg(node: UOp) -> tuple[Any, ...]:
+    found = node._cache.get("arg_key")
+    if found is None:
+        found = node._cache["arg_key"] = _arg_key(node.arg)
+    return found  # type: ignore[no-any-return]
+
+
+def _compare_args(a: UOp, b: UOp) -> int:
+    if a.arg is b.arg:
         return 0
-    x, y = _arg_key(a), _arg_key(b)
+    x, y = _key_of_arg(a), _key_of_arg(b)
     return 0 if x == y else -1 if x < y else 1
 
 
@@ -48,7 +58,7 @@ def compare(a: UOp, b: UOp) -> int:
     while a is not b:
         if a.op is not b.op:
             return -1 if a.op < b.op else 1
-        c = _compare_args(a.arg, b.arg)
+        c = _compare_args(a, b)
         if c:
             return c
         if a.dtype is not b.dtype:

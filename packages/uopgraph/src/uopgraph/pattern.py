@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeAlias, final
 
 import attrs
 
+from uopgraph.compilepat import compile_rules
 from uopgraph.dtype import DType, InvalidType
 from uopgraph.errors import PatternError
 from uopgraph.node import UOp
@@ -252,6 +253,10 @@ class UPat(Operators):
         for order in itertools.permutations(self.src):
             yield from _match_all(zip(order, node.src, strict=False), bound)
 
+    def required(self) -> frozenset[Ops]:
+        """The operations that must occur among the direct sources of a match."""
+        return frozenset() if self.is_any else _required(self.src)
+
     def names(self) -> set[str]:
         """Every name that this pattern can bind."""
         found = {self.name} if self.name is not None else set()
@@ -337,52 +342,86 @@ class Rule:
         return p.op
 
     def apply(self, node: UOp, ctx: Any) -> Any:
-        """Interpret the pattern; the first non-None result of the function."""
+        """Interpret the pattern; the first result of the function that is neither None nor `node`."""
         for bound in self.pattern._match(node, {}):
             result = self.function(**bound, ctx=ctx) if self.wants_ctx else self.function(**bound)
-            if result is not None:
+            if result is not None and result is not node:
                 return result
         return None
+
+
+#: How often a matcher interprets the rules of an operation before it compiles them.
+_WARM_UP: Final = 24
 
 
 class PatternMatcher:
-    """Rules indexed by the operation of their root, in list order (graph spec 9.3)."""
+    """Rules indexed by the operation of their root, in list order (graph spec 9.3).
 
-    __slots__ = ("_by_op", "_sums", "rules")
+    The rules of an operation are interpreted at first and compiled when the operation turns out to be frequent;
+    ``compiled=False`` never compiles. Both forms give the same results.
+    """
 
-    def __init__(self, rules: Iterable[tuple[UPat, RuleFunction] | Rule]) -> None:
+    __slots__ = ("_calls", "_compile", "_sums", "_table", "by_op", "rules")
+
+    def __init__(self, rules: Iterable[tuple[UPat, RuleFunction] | Rule], compiled: bool = True) -> None:
         self.rules: tuple[Rule, ...] = tuple(r if isinstance(r, Rule) else Rule.make(*r) for r in rules)
-        self._by_op: dict[Ops, list[tuple[frozenset[Ops], Match, Rule]]] = {}
+        self.by_op: dict[Ops, list[Rule]] = {}
+        self._compile = compiled
+        self._table: dict[Ops, Match] = {}
+        self._calls: dict[Ops, int] = {}
         self._sums: dict[int, tuple[PatternMatcher, PatternMatcher]] = {}
         for rule in self.rules:
             for op in rule.ops():
-                self._by_op.setdefault(op, []).append((rule.pattern.early_reject, rule.apply, rule))
+                self.by_op.setdefault(op, []).append(rule)
 
     def rewrite(self, node: UOp, ctx: Any = None) -> Any:
         """The result of the first rule that gives one other than `node` itself, else None."""
-        rules = self._by_op.get(node.op)
+        match = self._table.get(node.op)
+        return self._first(node, ctx) if match is None else match(node, ctx)
+
+    def _first(self, node: UOp, ctx: Any) -> Any:
+        op = node.op
+        rules = self.by_op.get(op)
         if rules is None:
+            self._table[op] = _nothing
             return None
+        if self._compile:
+            calls = self._calls[op] = self._calls.get(op, 0) + 1
+            if calls > _WARM_UP:
+                self._table[op] = match = compile_rules(op, rules)
+                return match(node, ctx)
+        return self.interpret(node, ctx)
+
+    def interpret(self, node: UOp, ctx: Any = None) -> Any:
+        """:meth:`rewrite` by interpreting the patterns."""
         have = node.src_ops
-        for need, match, _ in rules:
-            if need and not need <= have:
-                continue
-            result = match(node, ctx)
-            if result is not None and result is not node:
-                return result
+        for rule in self.by_op.get(node.op, ()):
+            if rule.pattern.early_reject <= have:
+                result = rule.apply(node, ctx)
+                if result is not None and result is not node:
+                    return result
         return None
+
+    def compiled(self, op: Ops) -> Match:
+        """The compiled function of one operation."""
+        return compile_rules(op, self.by_op.get(op, ()))
 
     def which(self, node: UOp, ctx: Any = None) -> Rule | None:
         """The rule that :meth:`rewrite` would take its result from."""
-        for _, _, rule in self._by_op.get(node.op, ()):
-            result = rule.apply(node, ctx)
-            if result is not None and result is not node:
-                return rule
+        for rule in self.by_op.get(node.op, ()):
+            if rule.pattern.early_reject <= node.src_ops:
+                result = rule.apply(node, ctx)
+                if result is not None and result is not node:
+                    return rule
         return None
 
     def __add__(self, other: PatternMatcher) -> PatternMatcher:
         """The rules of self, then those of `other` (memoised)."""
         hit = self._sums.get(id(other))
         if hit is None:
-            hit = self._sums[id(other)] = (other, PatternMatcher((*self.rules, *other.rules)))
+            hit = self._sums[id(other)] = (other, PatternMatcher((*self.rules, *other.rules), self._compile))
         return hit[1]
+
+
+def _nothing(node: UOp, ctx: Any) -> None:
+    return None

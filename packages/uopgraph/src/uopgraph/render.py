@@ -115,7 +115,8 @@ def _infix_node(node: UOp, parts: list[tuple[str, int]]) -> tuple[str, int]:
         return (f"{_wrapped(parts[0], 8)}-{-node.src[1].arg}", 8)
     if op in _INFIX:
         symbol, level = _INFIX[op]
-        return (f"{_wrapped(parts[0], level)}{symbol}{_wrapped(parts[1], level + 1)}", level)
+        left = level + 1 if op in GroupOp.Comparison else level  # Python chains comparisons
+        return (f"{_wrapped(parts[0], left)}{symbol}{_wrapped(parts[1], level + 1)}", level)
     texts = [t for t, _ in parts]
     if op is Ops.WHERE:
         return (f"({texts[1]} if {texts[0]} else {texts[2]})", _ATOM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, Final
 
 from uopgraph.dtype import dtypes
@@ -64,16 +65,17 @@ def graph_rewrite(
     if bottom_up:
         before, after = (pm if bpm is None else bpm + pm), None
     engine = _walk if walk else _fixed_point
-    if _observer is not None:
-        with _observer(name, root, bottom_up, walk, enter_calls) as watch:
-            result = engine(root, watch(after), watch(before), ctx, enter_calls)
+    watcher = observer.get()
+    if watcher is not None:
+        with watcher.rewrite(name, root, bottom_up, walk, enter_calls) as watch:
+            result = engine(root, watch.matcher(after), watch.matcher(before), ctx, enter_calls)
             watch.finish(result)
             return result
     return engine(root, after, before, ctx, enter_calls)
 
 
-#: Set by ``uopgraph.trace`` while a trace or a profile is taken; None costs one comparison per rewrite.
-_observer: Any = None
+#: The running profile or trace (``uopgraph.trace`` sets it); None costs one look-up per rewrite.
+observer: ContextVar[Any] = ContextVar("uopgraph_observer", default=None)
 
 
 def _frozen_body(node: UOp, enter_calls: bool) -> UOp | None:

@@ -1,4 +1,8 @@
-"""The symbolic simplifier: exact and fast rule sets (graph spec 11; reading "Values")."""
+"""The symbolic simplifier: exact and fast rule sets (graph spec 11; reading "Values").
+
+``symbolic`` is the exact set: every rule keeps every bit of every value. ``fast_symbolic`` adds rules that only
+hold in real arithmetic; it is off unless asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from uopgraph.node import UOp
 from uopgraph.ops import Ops
 from uopgraph.pattern import PatternMatcher
 from uopgraph.rewrite import graph_rewrite
+from uopgraph.symbolic.general import general
+from uopgraph.symbolic.poison import poison
 from uopgraph.symbolic.simple import simple
+from uopgraph.symbolic.weakint import weakint
 
-symbolic: Final = simple
+symbolic: Final[PatternMatcher] = poison + simple + weakint + general
 
 
 def simplify(node: UOp, fast: bool = False) -> UOp:
@@ -20,4 +27,4 @@ def simplify(node: UOp, fast: bool = False) -> UOp:
     return graph_rewrite(node, symbolic, name="simplify")
 
 
-__all__ = ["PatternMatcher", "simplify", "symbolic"]
+__all__ = ["simplify", "symbolic"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from uopgraph.constfold import fold
-from uopgraph.dtype import Invalid, can_lossless_cast, dtypes
+from uopgraph.dtype import Invalid, dtypes
 from uopgraph.node import UOp
 from uopgraph.ops import GroupOp, Ops
 from uopgraph.pattern import PatternMatcher, UPat
@@ -17,10 +17,6 @@ _EXACT: Final = dtypes.exact
 def as_dtype(x: UOp, like: UOp) -> UOp:
     """`x` in the dtype of `like`: a result must not change the dtype of what it replaces."""
     return x.cast(like.dtype)
-
-
-def _keep(x: UOp, root: UOp) -> UOp:
-    return as_dtype(x, root)
 
 
 def _fold(root: UOp) -> UOp | None:
@@ -50,30 +46,15 @@ def _is_const_stack(s: UOp, lanes: int) -> bool:
     return s.op is Ops.CONST and s.arg is not Invalid
 
 
-def _zero(root: UOp, x: UOp) -> UOp:
-    return root.const_like(0)
-
-
 def _where_const(root: UOp, c: UOp, t: UOp, f: UOp) -> UOp | None:
     if c.arg is Invalid:
         return None
-    return _broadcast(as_dtype(t if c.arg else f, root), root)
+    return broadcast(as_dtype(t if c.arg else f, root), root)
 
 
-def _broadcast(x: UOp, root: UOp) -> UOp:
+def broadcast(x: UOp, root: UOp) -> UOp:
     """`x` with the shape of what it replaces."""
     return x if x.shape_or_none == root.shape_or_none else x.expand(root.shape)
-
-
-def _cast_of_cast(root: UOp, x: UOp) -> UOp | None:
-    middle = root.src[0]
-    if can_lossless_cast(x.dtype, middle.dtype):
-        return x.cast(root.dtype)
-    return None
-
-
-def _first(x: UOp, root: UOp, y: UOp) -> UOp | None:
-    return _broadcast(x, root)
 
 
 _x: Final = UPat.var("x")
@@ -81,17 +62,15 @@ _int: Final = UPat.var("x", _INTS)
 _bool: Final = UPat.var("x", dtypes.bool)
 
 
-def _negated(x: UOp, root: UOp) -> UOp:
-    return _broadcast(x.logical_not(), root)
+def same(root: UOp, x: UOp, y: UOp | None = None) -> UOp:
+    """`x` in place of the root."""
+    return broadcast(as_dtype(x, root), root)
 
 
-def _same(x: UOp, root: UOp) -> UOp:
-    return _broadcast(as_dtype(x, root), root)
-
-
-def _const_of(value: Any, root: UOp) -> UOp:
+def const_of(value: Any, root: UOp) -> UOp:
+    """The constant of the root's dtype and shape."""
     c = UOp.const(value, root.dtype)
-    return _broadcast(c, root)
+    return broadcast(c, root)
 
 
 folds: Final = PatternMatcher(
@@ -104,7 +83,7 @@ folds: Final = PatternMatcher(
         ),
         # S24
         (UPat(Ops.WHERE, name="root", src=(UPat.cvar("c"), UPat.var("t"), UPat.var("f"))), _where_const),
-        (UPat(Ops.WHERE, name="root", src=(UPat.var(), UPat.var("x"), UPat.var("x"))), _same),
+        (UPat(Ops.WHERE, name="root", src=(UPat.var(), UPat.var("x"), UPat.var("x"))), same),
         # S16
         (UPat(Ops.CAST, name="root", src=(_x,)), lambda root, x: x if x.dtype is root.dtype else None),
         (UPat(Ops.BITCAST, name="root", src=(_x,)), lambda root, x: x if x.dtype is root.dtype else None),
@@ -115,37 +94,37 @@ identities: Final = PatternMatcher(
     [
         # S1: on integers every identity is exact; on floats only x*1, x/1 and x + -0.0 are
         *(
-            ((UPat(op, _INTS, [_int, UPat.const(0)], name="root")), _same)
+            ((UPat(op, _INTS, [_int, UPat.const(0)], name="root")), same)
             for op in (Ops.ADD, Ops.XOR, Ops.OR)
         ),
-        *((UPat(op, _INTS, (_int, UPat.const(0)), name="root"), _same) for op in (Ops.SHL, Ops.SHR, Ops.SUB)),
-        (UPat(Ops.MUL, name="root", src=[_x, UPat.const(1)]), _same),
-        (UPat(Ops.FDIV, dtypes.floats, (_x, UPat.const(1)), name="root"), _same),
-        *((UPat(op, _INTS, (_int, UPat.const(1)), name="root"), _same) for op in (Ops.FLOORDIV, Ops.CDIV)),
+        *((UPat(op, _INTS, (_int, UPat.const(0)), name="root"), same) for op in (Ops.SHL, Ops.SHR, Ops.SUB)),
+        (UPat(Ops.MUL, name="root", src=[_x, UPat.const(1)]), same),
+        (UPat(Ops.FDIV, dtypes.floats, (_x, UPat.const(1)), name="root"), same),
+        *((UPat(op, _INTS, (_int, UPat.const(1)), name="root"), same) for op in (Ops.FLOORDIV, Ops.CDIV)),
         (
             UPat(Ops.FLOORDIV, _INTS, (_int, UPat.const(-1)), name="root"),
-            lambda root, x: _same(-x, root),
+            lambda root, x: same(root, -x),
         ),
         # S2, S3, S4, S6
-        (UPat(Ops.XOR, _EXACT, (_x, _x), name="root"), lambda root, x: _const_of(0, root)),
+        (UPat(Ops.XOR, _EXACT, (_x, _x), name="root"), lambda root, x: const_of(0, root)),
         (
             UPat(Ops.CMPLT, src=(UPat.var("x", _EXACT), _x), name="root"),
-            lambda root, x: _const_of(False, root),
+            lambda root, x: const_of(False, root),
         ),
         (
             UPat(Ops.CMPNE, src=(UPat.var("x", _EXACT), _x), name="root"),
-            lambda root, x: _const_of(False, root),
+            lambda root, x: const_of(False, root),
         ),
         (
             UPat(Ops.CMPEQ, src=(UPat.var("x", _EXACT), _x), name="root"),
-            lambda root, x: _const_of(True, root),
+            lambda root, x: const_of(True, root),
         ),
-        (UPat(Ops.MUL, _INTS, [_int, UPat.const(0)], name="root"), lambda root, x: _const_of(0, root)),
-        (UPat(Ops.AND, _INTS, [_int, UPat.const(0)], name="root"), lambda root, x: _const_of(0, root)),
+        (UPat(Ops.MUL, _INTS, [_int, UPat.const(0)], name="root"), lambda root, x: const_of(0, root)),
+        (UPat(Ops.AND, _INTS, [_int, UPat.const(0)], name="root"), lambda root, x: const_of(0, root)),
         # S8
-        (UPat(GroupOp.Idempotent, name="root", src=(_x, _x)), _same),
+        (UPat(GroupOp.Idempotent, name="root", src=(_x, _x)), same),
         # S9, S10
-        (UPat(Ops.CMPNE, src=[_bool, UPat.const(False, dtypes.bool)], name="root"), _same),
+        (UPat(Ops.CMPNE, src=[_bool, UPat.const(False, dtypes.bool)], name="root"), same),
         (
             UPat(
                 Ops.CMPNE,
@@ -155,11 +134,11 @@ identities: Final = PatternMatcher(
                 ],
                 name="root",
             ),
-            _same,
+            same,
         ),
         (
             UPat(Ops.WHERE, dtypes.bool, (_x, UPat.const(True), UPat.const(False, dtypes.bool)), name="root"),
-            lambda root, x: _same(x, root) if not root.src[1].is_invalid else None,
+            lambda root, x: same(root, x) if not root.src[1].is_invalid else None,
         ),
     ]
 )

@@ -1,0 +1,231 @@
+"""Symbolic rules of the weak integer: examples and exhaustive soundness (checklist 54-68)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from uopgraph import Invalid, Ops, UOp, dtypes, evaluate, infix
+
+
+def names() -> dict[str, Any]:
+    env: dict[str, Any] = {k: UOp.variable(k, 0, 1000) for k in "abcdxyz"}
+    env.update(
+        g=UOp.variable("g", 0, 7),
+        l=UOp.variable("l", 0, 3),
+        e=UOp.variable("e", 0, 24, multiple_of=12),
+        n=UOp.variable("n", 1, 20),
+        s=UOp.variable("s", -50, 50),
+        r=UOp.range(10, 0),
+        p=UOp.variable("p", 0, 1, dtypes.bool),
+        q=UOp.variable("q", 0, 1, dtypes.bool),
+        Inv=UOp.invalid(),
+    )
+    env["rn"] = UOp.range(env["n"], 1)
+    return env
+
+
+def parse(text: str) -> UOp:
+    value = eval(text, {"UOp": UOp, **names()})
+    return value if isinstance(value, UOp) else UOp.const(value)
+
+
+EXAMPLES = [
+    # graph spec 11.5
+    ("(g*4+l)//8*8 + (g*4+l)%8", "g*4+l"),
+    ("(x//4)*4+x%4", "x"),
+    ("x//3%224*3 + x%3 + x//672*672", "x"),
+    ("(a*4+3)//16", "a//4"),
+    ("(a%12)%4", "a%4"),
+    ("(a%12)%5", "a%12%5"),
+    ("(x-50)%3 + ((x-50)//3)*3", "x-50"),
+    ("(-a)//2", "a*-1//2"),
+    ("(a//-2)//-3", "a//-2//-3"),
+    # a sum has one constant, at its end
+    ("(4+d)+c+(2+a)+b", "a+b+c+d+6"),
+    ("b+a", "a+b"),
+    ("a*3-a*2-a", "0"),
+    ("(a*15+b)//10*10+(a*15+b)%10", "a*15+b"),
+    ("(a//3)//4", "a//12"),
+    ("(a//4+1)//3", "(a+4)//12"),
+    ("(a+15)//4", "(a+3)//4+3"),
+    ("(a+15)%4", "(a+3)%4"),
+    ("e%4", "0"),
+    ("(a%12)//4", "a//4%3"),
+    ("(8*a+b)//4", "a*2+b//4"),
+    ("(8*a+b)%4", "b%4"),
+    ("(a*6+b*3)//9", "(a*2+b)//3"),
+    ("(a*6+b*3)%9", "(a*2+b)%3*3"),
+    ("(g*4+l)%4", "l"),
+    ("rn//n", "0"),
+    ("rn%n", "rn"),
+    ("(a*n+rn)//n", "a"),
+    ("(a*n+rn)%n", "rn"),
+    ("(a*n)//(b*n)", "a//b"),
+    ("(a//n)*n + a%n", "a"),
+    ("a//-1", "a*-1"),
+    # graph spec 11.6
+    ("a+3<5", "a<2"),
+    ("a*2<5", "a<3"),
+    ("a*2<2**54+1", "True"),
+    ("s*-2<5", "(s<-2).logical_not()"),
+    ("a//3<5", "a<15"),
+    ("a//-3<-5", "(a<16).logical_not()"),
+    ("g*4+l<12", "g<3"),
+    ("a*3+b*2<1", "a+b<1"),
+    ("(a*-1)<(b*-1)", "b<a"),
+    ("rn<n", "True"),
+    ("(a*2).ne(3)", "True"),
+    ("(a*2+4).ne(8)", "a.ne(2)"),
+    # poison
+    ("Inv*0", "Inv"),
+    ("a.valid(p)*0", "UOp.const(0).valid(p)"),
+    ("a.valid(p).valid(q)", "a.valid(p&q)"),
+    ("p.where(a.valid(q), b)", "p.where(a,b).valid(q|p.logical_not())"),
+    # bools and selection
+    ("p.where(q.where(a,b),b)", "(p&q).where(a,b)"),
+    ("p.where(a, q.where(a,b))", "(p|q).where(a,b)"),
+    ("p.logical_not().where(a,b)", "p.where(b,a)"),
+    ("p.where(p.where(a,b), p.where(c,d))", "p.where(a,d)"),
+    ("(a<b).where(b,a)", "a.maximum(b)"),
+    ("p|p.logical_not()", "True"),
+    ("p&p.logical_not()", "False"),
+    ("p.logical_not().logical_not()", "p"),
+    ("a.ne(a)", "False"),
+    ("2**40 + (a-a) + 2**40", "2**41"),
+]
+
+
+@pytest.mark.parametrize(("text", "want"), EXAMPLES)
+def test_examples(text: str, want: str) -> None:
+    """checklist 54, 55, 56, 57, 59, 60"""
+    got, expected = parse(text).simplify(), parse(want)
+    assert got is expected, f"{text} -> {infix(got)}, not {infix(expected)}"
+
+
+def test_division_by_zero_range() -> None:
+    """checklist 58"""
+    zero = UOp.variable("z", 0, 0)
+    with pytest.raises(ZeroDivisionError):
+        (UOp.variable("a", 0, 9) // zero).simplify()
+
+
+BOUNDS = [1, 2, 3, 5, 8, 9, 16]
+
+
+def leaves(rng: random.Random) -> list[UOp]:
+    out = []
+    for name in "abc":
+        hi = rng.choice(BOUNDS)
+        lo = rng.choice([0, 0, 0, -hi])
+        out.append(UOp.variable(name, lo, hi))
+    return out
+
+
+def expression(rng: random.Random, variables: list[UOp], depth: int) -> UOp:
+    """A random tree of + * // % max min where < over `variables`."""
+    if depth == 0:
+        return rng.choice([*variables, UOp.const(rng.randint(-9, 9))])
+
+    def sub() -> UOp:
+        return expression(rng, variables, depth - rng.randint(1, 2) if depth > 1 else 0)
+
+    match rng.randrange(11):
+        case 0 | 1 | 2:
+            return sub() + sub()
+        case 3 | 4:
+            return sub() * rng.choice([-4, -3, -1, 2, 3, 4, 5, 8])
+        case 5 | 6:
+            return sub() // rng.choice([1, 2, 3, 4, 6, 8, 9, 12, -1, -2, -5])
+        case 7 | 8:
+            return sub() % rng.choice([1, 2, 3, 4, 6, 8, 9, 12, -3])
+        case 9:
+            return sub().maximum(sub()) if rng.random() < 0.5 else sub().minimum(sub())
+        case _:
+            c = sub() < sub()
+            if rng.random() < 0.3:
+                c = c & (sub() < sub())
+            return c.where(sub(), sub())
+
+
+def quotients(rng: random.Random, variables: list[UOp]) -> UOp:
+    """A sum of quotients and remainders of linear forms: what views are made of."""
+
+    def linear() -> UOp:
+        total: UOp = UOp.const(rng.choice([0, 0, 0, 1, 3, -2, 15, -7]))
+        for v in variables:
+            total = total + v * rng.choice([0, 1, 2, 3, 4, 6, 8, 12, 16, -1, -4])
+        return total
+
+    out: UOp = UOp.const(0)
+    base, other = linear(), linear()
+    for _ in range(rng.randint(1, 3)):
+        x = rng.choice([base, base, other])
+        d, e = rng.choice([2, 3, 4, 6, 8, 12]), rng.choice([2, 3, 4, 6])
+        term = rng.choice([x // d, x % d, (x // d) % e, (x % (d * e)) // d, (x // d) // e, (x % d) % e])
+        out = out + term * rng.choice([1, 1, d, d * e, -d, 2])
+    return out if rng.random() < 0.8 else (out < rng.randint(-5, 40))
+
+
+def points(variables: list[UOp], rng: random.Random, limit: int = 160) -> list[dict[str, int]]:
+    spans = [range(v.vmin, v.vmax + 1) for v in variables]
+    total = 1
+    for s in spans:
+        total *= len(s)
+    if total <= limit:
+        return [dict(zip("abc", p, strict=True)) for p in itertools.product(*spans)]
+    corners = itertools.product(*({s[0], s[-1]} for s in spans))
+    picked = [tuple(rng.choice(s) for s in spans) for _ in range(limit)]
+    return [dict(zip("abc", p, strict=True)) for p in [*corners, *picked]]
+
+
+def function(x: UOp) -> Any:
+    """The expression as Python code, by its text: an oracle that does not use ``evaluate``."""
+    return eval(f"lambda a, b, c: {infix(x)}")
+
+
+def value(x: UOp, point: dict[str, int]) -> Any:
+    return evaluate(x, lambda n: point[n.expr])
+
+
+def check_sound(x: UOp, variables: list[UOp], rng: random.Random) -> None:
+    low, high = x.vmin, x.vmax
+    y = x.simplify()
+    assert y.dtype is x.dtype
+    assert y.simplify() is y, f"not idempotent: {infix(x)} -> {infix(y)} -> {infix(y.simplify())}"
+    tight = y.vmin, y.vmax
+    original, simplified = function(x), function(y)
+    for point in points(variables, rng):
+        want, got = original(**point), simplified(**point)
+        assert got == want, f"{infix(x)} -> {infix(y)} at {point}: {got}, not {want}"
+        assert low <= want <= high, f"bounds of {infix(x)}: {want} is not in [{low}, {high}]"
+        assert tight[0] <= want <= tight[1], f"bounds of {infix(y)}: {want} is not in {tight}"
+
+
+@pytest.mark.sweep(default=400, full=20_000)
+def test_random_trees(cases: int) -> None:
+    """checklist 61, 62"""
+    for seed in range(cases):
+        rng = random.Random(seed)
+        variables = leaves(rng)
+        check_sound(expression(rng, variables, rng.randint(1, 5)), variables, rng)
+
+
+@pytest.mark.sweep(default=400, full=20_000)
+def test_random_quotients(cases: int) -> None:
+    """checklist 61, 62"""
+    for seed in range(cases):
+        rng = random.Random(1_000_000 + seed)
+        variables = leaves(rng)
+        check_sound(quotients(rng, variables), variables, rng)
+
+
+def test_evaluate_follows_the_dtype() -> None:
+    """graph spec 7; reading: strong integers wrap"""
+    a = UOp.variable("a", 0, 255, dtypes.uint8)
+    assert value(a + 200, {"a": 100}) == 44
+    assert value((a < 3).where(a, Invalid), {"a": 100}) is Invalid
+    assert (a + 200).op is Ops.ADD
