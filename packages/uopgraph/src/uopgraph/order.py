@@ -43,7 +43,7 @@ def _key_of_arg(node: UOp) -> tuple[Any, ...]:
     found = node._cache.get("arg_key")
     if found is None:
         found = node._cache["arg_key"] = _arg_key(node.arg)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _compare_args(a: UOp, b: UOp) -> int:

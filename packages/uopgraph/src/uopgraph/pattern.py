@@ -357,7 +357,8 @@ _WARM_UP: Final = 24
 class PatternMatcher:
     """Rules indexed by the operation of their root, in list order (graph spec 9.3).
 
-    The rules of an operation are interpreted at first and compiled when the operation turns out to be frequent;
+    The rules of an operation are interpreted at first and compiled when the operation turns out to be
+    frequent;
     ``compiled=False`` never compiles. Both forms give the same results.
     """
 

@@ -1,7 +1,9 @@
 """Tracing of rewrites: a profile per rule, and recordings that can be replayed (graph spec 15).
 
-While neither is on, a rewrite pays one context look-up. A recording holds integers, never nodes, so that graphs and
-their buffers stay collectable. ``TRACK_MATCH_STATS=1`` in the environment profiles the whole process and prints the
+While neither is on, a rewrite pays one context look-up. A recording holds integers, never nodes, so that
+graphs and
+their buffers stay collectable. ``TRACK_MATCH_STATS=1`` in the environment profiles the whole process and
+prints the
 table at exit.
 """
 
@@ -115,7 +117,8 @@ class Step:
 
 
 class Trace:
-    """Everything that was rewritten while it was on: counts per rule, spans, and (when recording) every match."""
+    """Everything that was rewritten while it was on: counts per rule, spans, and (when recording) every
+    match."""
 
     def __init__(self, record: bool) -> None:
         self.record = record
@@ -129,7 +132,7 @@ class Trace:
         self._counts: dict[str, int] = {}
         self._group_depth = 0
 
-    # recording ------------------------------------------------------------------------------------------
+    # recording ------------------------------------------------------------------------------------
 
     def node_id(self, root: UOp) -> int:
         """The id of a node; its fields and those below are written on first sight."""
@@ -200,9 +203,7 @@ class Trace:
     @contextmanager
     def group(self, name: str) -> Iterator[Group]:
         """Rewrites inside belong to one group; nested groups join the outer one."""
-        if self._group_depth == 0 and self._depth == 0:
-            self.groups.append(Group(self.numbered(name)))
-        elif not self.groups:
+        if (self._group_depth == 0 and self._depth == 0) or not self.groups:
             self.groups.append(Group(self.numbered(name)))
         self._group_depth += 1
         start = time.perf_counter()
@@ -210,17 +211,18 @@ class Trace:
             yield self.groups[-1]
         finally:
             self._group_depth -= 1
-            self.spans.append(
-                Span(name, start - self._start, time.perf_counter() - self._start, self._depth)
-            )
+            self.spans.append(Span(name, start - self._start, time.perf_counter() - self._start, self._depth))
 
-    # reports --------------------------------------------------------------------------------------------
+    # reports --------------------------------------------------------------------------------------
 
     def table(self) -> str:
-        """One line per rule, by total time: hits/tries, milliseconds, place, source text; then the number of rules
+        """One line per rule, by total time: hits/tries, milliseconds, place, source text; then the number of
+        rules
         that never fired."""
         rows = sorted(self.stats.values(), key=lambda s: (-s.seconds, s.location))
-        lines = [f"{s.hits:8d}/{s.tries:<8d} {s.seconds * 1e3:9.2f} ms  {s.location:24s} {s.text}" for s in rows]
+        lines = [
+            f"{s.hits:8d}/{s.tries:<8d} {s.seconds * 1e3:9.2f} ms  {s.location:24s} {s.text}" for s in rows
+        ]
         silent = sum(1 for s in rows if s.hits == 0)
         return "\n".join([*lines, f"{silent} of {len(rows)} rules never fired"])
 
@@ -372,9 +374,7 @@ def cpu_profile(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        trace.spans.append(
-            Span(name, start - trace._start, time.perf_counter() - trace._start, trace._depth)
-        )
+        trace.spans.append(Span(name, start - trace._start, time.perf_counter() - trace._start, trace._depth))
 
 
 def profile_process() -> Trace:

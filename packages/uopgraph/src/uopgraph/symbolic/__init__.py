@@ -1,6 +1,7 @@
 """The symbolic simplifier: exact and fast rule sets (graph spec 11; reading "Values").
 
-``symbolic`` is the exact set: every rule keeps every bit of every value. ``fast_symbolic`` adds rules that only
+``symbolic`` is the exact set: every rule keeps every bit of every value. ``fast_symbolic`` adds rules that
+only
 hold in real arithmetic; it is off unless asked for.
 """
 

@@ -1,6 +1,7 @@
 """Floor division and modulo of the weak integer (graph spec 11.5, rules D1-D14 and the recombination R).
 
-Floor semantics make most of the catalogue's sign conditions unnecessary: ``floor(floor(x)/n) == floor(x/n)`` and
+Floor semantics make most of the catalogue's sign conditions unnecessary: ``floor(floor(x)/n) == floor(x/n)``
+and
 ``(q*c + r) // c == q + r // c`` hold for every sign of x.
 """
 
@@ -75,7 +76,7 @@ def _mod(x: UOp, y: UOp, depth: int) -> UOp | None:
     return _mod_symbolic(x, y)
 
 
-# constant divisors -------------------------------------------------------------------------------------
+# constant divisors --------------------------------------------------------------------------------
 
 
 def _quotient_of(x: UOp) -> tuple[UOp, int, int] | None:
@@ -93,8 +94,10 @@ def _div_const(x: UOp, c: int, depth: int) -> UOp | None:
     if nested is not None:  # D1, D2
         z, c1, a = nested
         return (z + a * c1) // (c1 * c) if a else z // (c1 * c)
-    if x.op is Ops.FLOORMOD and is_int_const(x.src[1]) and x.src[1].arg > 0 and x.src[1].arg % c == 0:
-        return (x.src[0] // c) % (x.src[1].arg // c)  # D8
+    if x.op is Ops.FLOORMOD and is_int_const(x.src[1]):
+        period = int(x.src[1].arg)
+        if period > 0 and period % c == 0:
+            return (x.src[0] // c) % (period // c)  # D8
     form = linear(x)
     exact = _congruence(form, c)
     if exact is not None:  # D10
@@ -223,7 +226,12 @@ def _drop_inner_mods(form: Linear, c: int) -> Linear | None:
     out = Linear({}, form.const)
     for t, f in form.terms.items():
         part = Linear({t: 1}, 0)
-        if t.op is Ops.FLOORMOD and is_int_const(t.src[1]) and t.src[1].arg != 0 and f * t.src[1].arg % c == 0:
+        if (
+            t.op is Ops.FLOORMOD
+            and is_int_const(t.src[1])
+            and t.src[1].arg != 0
+            and f * t.src[1].arg % c == 0
+        ):
             part = linear(t.src[0])
             changed = True
         out = out.plus(part, f)
@@ -276,7 +284,7 @@ def _mod_negative(x: UOp, c: int) -> UOp | None:
     return None
 
 
-# symbolic divisors ---------------------------------------------------------------------------------------
+# symbolic divisors --------------------------------------------------------------------------------
 
 
 def _exact_parts(x: UOp, y: UOp) -> tuple[list[UOp], list[UOp]]:
@@ -304,7 +312,13 @@ def _sum(parts: list[UOp]) -> UOp:
     return parts[0].usum(*parts[1:]) if parts else UOp.const(0)
 
 
+def _may_be_zero(y: UOp) -> bool:
+    return bool(y.vmin <= 0 <= y.vmax)
+
+
 def _div_symbolic(x: UOp, y: UOp) -> UOp | None:
+    if _may_be_zero(y):
+        return None
     out, rest = _exact_parts(x, y)
     if out:
         return _sum([*out, _sum(rest) // y]) if rest else _sum(out)
@@ -318,6 +332,8 @@ def _div_symbolic(x: UOp, y: UOp) -> UOp | None:
 def _mod_symbolic(x: UOp, y: UOp) -> UOp | None:
     if x.op is Ops.FLOORMOD and x.src[1] is y:
         return x  # S5
+    if _may_be_zero(y):
+        return None
     out, rest = _exact_parts(x, y)
     if out:
         return _sum(rest) % y if rest else UOp.const(0)
@@ -328,7 +344,7 @@ def _mod_symbolic(x: UOp, y: UOp) -> UOp | None:
     return None if a is None or b is None else (a % b) * g
 
 
-# recombination -------------------------------------------------------------------------------------------
+# recombination ------------------------------------------------------------------------------------
 
 
 def _congruent(a: Linear, b: Linear, d: int) -> bool:
@@ -374,7 +390,9 @@ def recombine(form: Linear) -> Linear | None:
             for b2 in _numerators(inner, d):
                 have = linear(b2)
                 if _congruent(have, want, d):
-                    rest = Linear({k: v for k, v in form.terms.items() if k is not t and k is not q}, form.const)
+                    rest = Linear(
+                        {k: v for k, v in form.terms.items() if k is not t and k is not q}, form.const
+                    )
                     whole = have if e is None else linear(have.node() % (d * e))
                     return rest.plus(whole, m)
     return None
@@ -383,6 +401,8 @@ def recombine(form: Linear) -> Linear | None:
 def _recombine_symbolic(form: Linear, t: UOp, m: int) -> Linear | None:
     """R with a symbolic divisor: ``(b % y)*m + (b // y)*y*m`` is ``b*m``."""
     b, y = t.src
+    if _may_be_zero(y):
+        return None
     quotient = b // y
     for q, f in form.terms.items():
         if f == m and q.op is Ops.MUL and quotient in q.split_uop(Ops.MUL) and divide_exact(q, quotient) is y:

@@ -1,4 +1,5 @@
-"""Exact algebra on every dtype: constants outward, selection, casts, strong integers (graph spec 11.2-11.4)."""
+"""Exact algebra on every dtype: constants outward, selection, casts, strong integers (graph spec
+11.2-11.4)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def _two_stage(root: UOp, x: UOp, c1: UOp, c2: UOp) -> UOp | None:
 
 def _two_stage_max(root: UOp, x: UOp, c1: UOp, c2: UOp) -> UOp | None:
     """O3 for a float MAX: exact unless a constant is a zero or a nan."""
-    if any(c.arg == 0 or math.isnan(c.arg) for c in (c1, c2)) or c1.dtype is not c2.dtype:
+    if any(c.arg is Invalid or c.arg == 0 or math.isnan(c.arg) for c in (c1, c2)):
         return None
     return _two_stage(root, x, c1, c2)
 
@@ -44,7 +45,9 @@ def _outward(root: UOp, x: UOp, c: UOp, y: UOp) -> UOp | None:
 
 
 def _const_right(root: UOp, c: UOp, x: UOp) -> UOp | None:
-    return None if x.op is Ops.CONST else root.rebuild((x, c))
+    if x.op is Ops.CONST or (root.op is Ops.MAX and root.dtype.is_float and c.arg == 0):
+        return None  # which zero a maximum of both zeros gives may depend on their order
+    return root.rebuild((x, c))
 
 
 def _like_terms(root: UOp, x: UOp, c1: UOp, c2: UOp) -> UOp | None:
@@ -107,16 +110,16 @@ def _opposite(x: UOp, y: UOp) -> bool:
     )
 
 
-# selection ----------------------------------------------------------------------------------------------
+# selection ----------------------------------------------------------------------------------------
 
 
 def _merge_and(root: UOp, a: UOp, b: UOp, c: UOp, d: UOp) -> UOp | None:
     """S25: ``a ? (b ? c : d) : d`` is ``(a & b) ? c : d``."""
-    return None if d.is_invalid else (a & b).where(as_dtype(c, root), as_dtype(d, root))
+    return None if d.is_invalid or b.is_invalid else (a & b).where(as_dtype(c, root), as_dtype(d, root))
 
 
 def _merge_or(root: UOp, a: UOp, b: UOp, c: UOp, d: UOp) -> UOp | None:
-    return None if d.is_invalid else (a | b).where(as_dtype(c, root), as_dtype(d, root))
+    return None if d.is_invalid or b.is_invalid else (a | b).where(as_dtype(c, root), as_dtype(d, root))
 
 
 def _not_condition(root: UOp, c: UOp, t: UOp, f: UOp) -> UOp | None:
@@ -157,7 +160,8 @@ def _occurs(target: UOp, root: UOp) -> bool | None:
 
 
 def _close(root: UOp, c: UOp, t: UOp, f: UOp) -> UOp | None:
-    """A10: in the branches of WHERE the condition is known, unless an INDEX (a read) occurs in any of the three."""
+    """A10: in the branches of WHERE the condition is known, unless an INDEX (a read) occurs in any of the
+    three."""
     if c.op is Ops.CONST or any(n.op is Ops.INDEX for n in c.src):
         return None
     in_then, in_else = _occurs(c, t), _occurs(c, f)
@@ -170,7 +174,7 @@ def _close(root: UOp, c: UOp, t: UOp, f: UOp) -> UOp | None:
     return c.where(new_t, new_f)
 
 
-# casts -----------------------------------------------------------------------------------------------------
+# casts --------------------------------------------------------------------------------------------
 
 
 def _round_trip(root: UOp, x: UOp) -> UOp | None:
@@ -216,7 +220,10 @@ general: Final = PatternMatcher(
         # a constant stands on the right
         (UPat(GroupOp.Commutative, name="root", src=(UPat.cvar("c"), _x)), _const_right),
         # S4
-        (UPat(Ops.XOR, _EXACT, [UPat(Ops.XOR, _EXACT, [_x, UPat.var("y")]), UPat.var("y")], name="root"), same),
+        (
+            UPat(Ops.XOR, _EXACT, [UPat(Ops.XOR, _EXACT, [_x, UPat.var("y")]), UPat.var("y")], name="root"),
+            same,
+        ),
         # S7
         (UPat(Ops.AND, dtypes.bool, (_x, _true), name="root"), same),
         (
@@ -238,7 +245,10 @@ general: Final = PatternMatcher(
         ),
         # O2, O3 on exact dtypes
         *(
-            (UPat(op, _EXACT, (UPat(op, _EXACT, (_x, UPat.cvar("c1"))), UPat.cvar("c2")), name="root"), _two_stage)
+            (
+                UPat(op, _EXACT, (UPat(op, _EXACT, (_x, UPat.cvar("c1"))), UPat.cvar("c2")), name="root"),
+                _two_stage,
+            )
             for op in _ASSOCIATIVE
         ),
         *(
@@ -263,12 +273,17 @@ general: Final = PatternMatcher(
         (UPat(Ops.ADD, (*_STRONG, *dtypes.floats), (_x, _x), name="root"), _twice),
         # S26
         (
-            UPat(Ops.SHR, dtypes.ints, (UPat(Ops.AND, src=(_x, UPat.cvar("m"))), UPat.cvar("k")), name="root"),
+            UPat(
+                Ops.SHR, dtypes.ints, (UPat(Ops.AND, src=(_x, UPat.cvar("m"))), UPat.cvar("k")), name="root"
+            ),
             _power_of_two_mask,
         ),
         (
             UPat(
-                Ops.FLOORDIV, dtypes.ints, (UPat(Ops.AND, src=(_x, UPat.cvar("m"))), UPat.cvar("d")), name="root"
+                Ops.FLOORDIV,
+                dtypes.ints,
+                (UPat(Ops.AND, src=(_x, UPat.cvar("m"))), UPat.cvar("d")),
+                name="root",
             ),
             _mask_div,
         ),
@@ -320,7 +335,10 @@ general: Final = PatternMatcher(
             UPat(
                 Ops.CMPNE,
                 name="root",
-                src=(UPat(Ops.CAST, dtypes.ints + (dtypes.weakint,), (UPat.var("b", dtypes.bool),)), UPat.cvar("c")),
+                src=(
+                    UPat(Ops.CAST, (*dtypes.ints, dtypes.weakint), (UPat.var("b", dtypes.bool),)),
+                    UPat.cvar("c"),
+                ),
             ),
             _cast_bool_unequal,
         ),
@@ -329,9 +347,7 @@ general: Final = PatternMatcher(
         (UPat(Ops.CAST, dtypes.bool, (_x,), name="root"), _to_bool),
         (
             UPat(Ops.BITCAST, name="root", src=(UPat(Ops.BITCAST, src=(_x,)),)),
-            lambda root, x: x.bitcast(root.dtype)
-            if x.dtype.itemsize == root.src[0].dtype.itemsize
-            else None,
+            lambda root, x: x.bitcast(root.dtype) if x.dtype.itemsize == root.src[0].dtype.itemsize else None,
         ),
     ]
 )

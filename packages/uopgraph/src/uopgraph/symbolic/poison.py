@@ -40,13 +40,15 @@ def _swap(root: UOp, c: UOp, v: UOp) -> UOp:
 
 def _gate_in_then(root: UOp, a: UOp, c: UOp, x: UOp, y: UOp) -> UOp | None:
     """``a ? (c ? x : Inv) : y`` is valid where y is taken or x is."""
+    if c.is_invalid:
+        return None
     if y.is_invalid:
         return x.valid(a & c)
     return a.where(x, y).valid(a.logical_not() | c)
 
 
 def _gate_in_else(root: UOp, a: UOp, b: UOp, c: UOp, x: UOp) -> UOp | None:
-    return None if b.is_invalid else a.where(b, x).valid(a | c)
+    return None if b.is_invalid or c.is_invalid else a.where(b, x).valid(a | c)
 
 
 poison: Final = PatternMatcher(
@@ -54,9 +56,9 @@ poison: Final = PatternMatcher(
         # P1
         (
             UPat(Ops.STACK, name="root", src=UPat(Ops.CONST)),
-            lambda root: UOp.invalid().expand(root.shape)
-            if root.src and all(s.is_invalid for s in root.src)
-            else None,
+            lambda root: (
+                UOp.invalid().expand(root.shape) if root.src and all(s.is_invalid for s in root.src) else None
+            ),
         ),
         # P2, P3
         (UPat(_UNARY, name="root", src=(_invalid,)), _poisoned),

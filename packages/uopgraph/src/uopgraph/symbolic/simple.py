@@ -93,10 +93,7 @@ folds: Final = PatternMatcher(
 identities: Final = PatternMatcher(
     [
         # S1: on integers every identity is exact; on floats only x*1, x/1 and x + -0.0 are
-        *(
-            ((UPat(op, _INTS, [_int, UPat.const(0)], name="root")), same)
-            for op in (Ops.ADD, Ops.XOR, Ops.OR)
-        ),
+        *(((UPat(op, _INTS, [_int, UPat.const(0)], name="root")), same) for op in (Ops.ADD, Ops.XOR, Ops.OR)),
         *((UPat(op, _INTS, (_int, UPat.const(0)), name="root"), same) for op in (Ops.SHL, Ops.SHR, Ops.SUB)),
         (UPat(Ops.MUL, name="root", src=[_x, UPat.const(1)]), same),
         (UPat(Ops.FDIV, dtypes.floats, (_x, UPat.const(1)), name="root"), same),

@@ -48,7 +48,7 @@ class Linear:
                 return None
             low += min(a * f, b * f)
             high += max(a * f, b * f)
-        return (low, high) if -SATURATED < low and high < SATURATED else None
+        return (low, high) if low > -SATURATED and high < SATURATED else None
 
 
 def is_int_const(x: UOp) -> bool:

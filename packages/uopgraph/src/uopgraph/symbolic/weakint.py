@@ -29,7 +29,7 @@ def _is_canonical_step(x: UOp) -> bool:
     if left.op is Ops.ADD and is_int_const(left.src[1]):
         return False
     if is_int_const(right):
-        return right.arg != 0
+        return bool(right.arg != 0)
     base = _base(right)
     if base.op is Ops.ADD or base.op is Ops.CONST:
         return False
