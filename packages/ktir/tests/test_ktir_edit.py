@@ -1,0 +1,235 @@
+"""The edit mirror and the transformations: text in, text out."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ktir
+from ktir import Context, EditError, Module, RewriteLimitError, edit, parse, print_module, verify
+from ktir.dialects import arith, scf
+from ktir.edit import EditOp, Editor
+from ktir.transforms import canonicalize, clone, cse, dce, licm, rewrite, structural_hash
+
+CONTEXT = Context(installed=False)
+
+
+def read(text: str) -> Module:
+    module = parse(textwrap.dedent(text), CONTEXT)
+    verify(module)
+    return module
+
+
+def body(module: ktir.Operation) -> str:
+    """The lines inside the only function, dedented."""
+    verify(module)
+    lines = print_module(module).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("  func.func"))
+    return textwrap.dedent("\n".join(lines[start + 1 : -2]))
+
+
+def test_canonicalize_folds_and_drops() -> None:
+    module = read(
+        """
+        func.func @f(%n: index) -> index {
+          %c0 = arith.constant 0 : index
+          %c4 = arith.constant 4 : index
+          %a = arith.addi %c4, %n : index
+          %b = arith.muli %c4, %c4 : index
+          %z = arith.muli %a, %c0 : index
+          %s = arith.addi %z, %a : index
+          %r = arith.addi %s, %b : index
+          %dead = arith.divui %n, %c4 : index
+          return %r : index
+        }
+        """
+    )
+    assert body(canonicalize(module)) == textwrap.dedent(
+        """\
+        %c4 = arith.constant 4 : index
+        %0 = arith.addi %n, %c4 : index
+        %c16 = arith.constant 16 : index
+        %1 = arith.addi %0, %c16 : index
+        return %1 : index"""
+    )
+
+
+def test_untouched_operations_are_shared() -> None:
+    module = read('func.func @f(%n: index) { "u"(%n) : (index) -> () return } func.func @g() { return }')
+    assert canonicalize(module) is module
+    with edit(module) as editor:
+        (use,) = [op for op in editor.walk() if op.name == "u"]
+        editor.set_attribute(use, "k", ktir.parse("module attributes {k} {}", CONTEXT).attributes["k"])
+    changed = editor.module
+    assert isinstance(changed, Module)
+    assert changed.lookup("g") is module.lookup("g")
+    assert changed.lookup("f") is not module.lookup("f")
+
+
+def test_cse_respects_regions_and_effects() -> None:
+    module = read(
+        """
+        func.func @f(%n: index, %c: i1) {
+          scf.if %c {
+            %a = arith.addi %n, %n : index
+            "u"(%a) : (index) -> ()
+          }
+          %b = arith.addi %n, %n : index
+          scf.if %c {
+            %d = arith.addi %n, %n : index
+            "u"(%b, %d) : (index, index) -> ()
+          }
+          %x = "effect"() : () -> index
+          %y = "effect"() : () -> index
+          "u"(%x, %y) : (index, index) -> ()
+          return
+        }
+        """
+    )
+    text = body(cse(module))
+    assert text.count("arith.addi") == 2
+    assert text.count('"effect"') == 2
+
+
+def test_licm_keeps_divisions_that_may_trap() -> None:
+    module = read(
+        """
+        func.func @f(%n: index, %m: index) {
+          %c2 = arith.constant 2 : index
+          scf.for %i = %n to %m step %c2 {
+            scf.for %j = %n to %m step %c2 {
+              %a = arith.divui %n, %c2 : index
+              %b = arith.divui %n, %m : index
+              %d = arith.addi %i, %a : index
+              "u"(%b, %d) : (index, index) -> ()
+            }
+          }
+          return
+        }
+        """
+    )
+    assert body(licm(module)) == textwrap.dedent(
+        """\
+        %c2 = arith.constant 2 : index
+        %0 = arith.divui %n, %c2 : index
+        scf.for %arg0 = %n to %m step %c2 {
+          %1 = arith.addi %arg0, %0 : index
+          scf.for %arg1 = %n to %m step %c2 {
+            %2 = arith.divui %n, %m : index
+            "u"(%2, %1) : (index, index) -> ()
+          }
+        }
+        return"""
+    )
+
+
+def test_edit_moves_and_refuses() -> None:
+    module = read(
+        """
+        func.func @f(%n: index, %c: i1) {
+          %a = arith.addi %n, %n : index
+          scf.if %c {
+            "u"(%a) : (index) -> ()
+          }
+          return
+        }
+        """
+    )
+    with edit(module) as editor:
+        add = next(editor.walk(arith.AddI))
+        use = next(op for op in editor.walk() if op.name == "u")
+        branch = next(editor.walk(scf.If))
+        with pytest.raises(EditError, match="its result is used by 'u'"):
+            editor.erase(add)
+        with pytest.raises(EditError, match="into or next to itself"):
+            editor.move_before(branch, use)
+        editor.move_before(add, use)
+        assert add.is_before(use)
+        assert add.parent is branch
+    assert body(editor.module).splitlines()[1].strip() == "%0 = arith.addi %n, %n : index"
+
+
+def test_rewrite_limit() -> None:
+    """Patterns that undo one another are stopped."""
+    module = read(
+        "func.func @f(%n: index, %m: index) -> index { %a = arith.addi %n, %m : index return %a : index }"
+    )
+
+    def swap(op: EditOp, editor: Editor) -> bool:
+        if isinstance(op.origin, arith.AddI):
+            editor.set_operands(op, (op.operands[1], op.operands[0]))
+            return True
+        return False
+
+    with pytest.raises(
+        RewriteLimitError, match="within 7 rewrites; the last one was made by swap on 'arith.addi'"
+    ):
+        rewrite(module, (swap,), limit=7)
+
+
+def test_clone_defines_new_values() -> None:
+    module = read(
+        'func.func @f(%n: index) { scf.for %i = %n to %n step %n { "u"(%i) : (index) -> () } return }'
+    )
+    copy, mapping = clone(module)
+    assert structural_hash(copy) == structural_hash(module)
+    assert not set(mapping) & set(mapping.values())
+    assert isinstance(copy, Module)
+    verify(module.with_operations((*module.operations, *copy.operations[0:0])))
+
+
+@given(st.data())
+def test_transformations_keep_the_meaning_of_index_programs(data: st.DataObject) -> None:
+    """Random straight-line index programs: canonicalize, cse, dce, licm against Python arithmetic."""
+    names = ["%x", "%y"]
+    lines: list[str] = []
+    env: dict[str, int] = {"%x": data.draw(st.integers(-50, 50)), "%y": data.draw(st.integers(-50, 50))}
+    for number in range(data.draw(st.integers(1, 12))):
+        name = f"%v{number}"
+        if data.draw(st.booleans()):
+            value = data.draw(st.integers(-3, 3))
+            lines.append(f"{name} = arith.constant {value} : index")
+            env[name] = value
+        else:
+            op = data.draw(st.sampled_from(["addi", "subi", "muli", "maxsi", "minsi"]))
+            a, b = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
+            lines.append(f"{name} = arith.{op} {a}, {b} : index")
+            x, y = env[a], env[b]
+            env[name] = {"addi": x + y, "subi": x - y, "muli": x * y, "maxsi": max(x, y), "minsi": min(x, y)}[
+                op
+            ]
+        names.append(name)
+    program = "\n".join(lines)
+    constants = (
+        f"%x = arith.constant {env['%x']} : index\n%y = arith.constant {env['%y']} : index\n"
+        if data.draw(st.booleans())
+        else ""
+    )
+    arguments = "" if constants else "%x: index, %y: index"
+    module = read(
+        f"func.func @f({arguments}) -> index {{\n{constants}{program}\nreturn {names[-1]} : index\n}}"
+    )
+    for transform in (canonicalize, cse, dce, licm):
+        module = transform(module)
+        verify(module)
+        assert _evaluate(module, [env["%x"], env["%y"]]) == (env[names[-1]] + 2**63) % 2**64 - 2**63
+
+
+def _evaluate(module: Module, arguments: list[int]) -> int:
+    """Straight-line index arithmetic in Python; shares nothing with the folders."""
+    import operator
+
+    functions = {"addi": operator.add, "subi": operator.sub, "muli": operator.mul, "maxsi": max, "minsi": min}
+    function = module.operations[0]
+    block = function.regions[0].block
+    env = dict(zip(block.arguments, arguments, strict=False))
+    for op in block.operations[:-1]:
+        if isinstance(op, arith.Constant):
+            env[op.results[0]] = op.value.value  # type: ignore[attr-defined, index]
+        else:
+            value = functions[op.name.removeprefix("arith.")](*(env[v] for v in op.operands))  # type: ignore[operator, index]
+            env[op.results[0]] = (value + 2**63) % 2**64 - 2**63  # type: ignore[index]
+    return env[block.terminator.operands[0]]  # type: ignore[index]

@@ -1,0 +1,373 @@
+"""Text in, text out: the parser and the printer on small programs (checklist P1 to P40 where named)."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from ktir import Context, Module, ParseError, parse, print_module, verify
+from ktir.transforms import alpha_equivalent, structural_hash
+
+CONTEXT = Context(installed=False)
+
+
+def read(text: str) -> Module:
+    module = parse(textwrap.dedent(text), CONTEXT, "t.mlir")
+    verify(module)
+    return module
+
+
+def roundtrip(text: str) -> str:
+    """The canonical text; checks that custom and generic form both read back to the same module."""
+    module = read(text)
+    custom, generic = print_module(module), print_module(module, generic=True)
+    for spelled in (custom, generic):
+        again = parse(spelled, CONTEXT)
+        verify(again)
+        assert alpha_equivalent(module, again)
+        assert structural_hash(module) == structural_hash(again)
+        assert print_module(again) == custom
+        assert print_module(again, generic=True) == generic
+    return custom
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ("1 : i64", "1 : i64"),
+        ("-3 : i8", "-3 : i8"),
+        ("255 : i8", "-1 : i8"),
+        ("255 : ui8", "255 : ui8"),
+        ("true", "true"),
+        ("7 : index", "7 : index"),
+        ("1.0 : f16", "1.000000e+00 : f16"),
+        ("0.1 : f32", "1.000000e-01 : f32"),
+        ("0.1", "1.000000e-01 : f64"),
+        ("3.14159265358979", "3.14159265358979 : f64"),
+        ("0x7C00 : f16", "0x7C00 : f16"),
+        ("0xFF800000 : f32", "0xFF800000 : f32"),
+        ("-0.0 : f32", "-0.000000e+00 : f32"),
+        ("1.0e+3 : bf16", "1.000000e+03 : bf16"),
+        ('"a\\"b\\0A"', '"a\\"b\\0A"'),
+        ("[1, 2 : i32, 3.5]", "[1, 2 : i32, 3.500000e+00]"),
+        ('{b = 1, a, "x y" = unit}', '{a, b = 1 : i64, "x y"}'),
+        ("@f::@g", "@f::@g"),
+        ('@"local-schedule-0"', '@"local-schedule-0"'),
+        ("dense<1.0> : tensor<8xf16>", "dense<1.000000e+00> : tensor<8xf16>"),
+        ("dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>", "dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>"),
+        ("dense<[true, false]> : tensor<2xi1>", "dense<[true, false]> : tensor<2xi1>"),
+        ('dense<"0x0100020003000400"> : tensor<4xi16>', "dense<[1, 2, 3, 4]> : tensor<4xi16>"),
+        ("dense<> : tensor<0xf32>", "dense<> : tensor<0xf32>"),
+        ("dense_resource<blob> : tensor<4xf32>", "dense_resource<blob> : tensor<4xf32>"),
+        ("array<i64: 1, -2>", "array<i64: 1, -2>"),
+        ("array<i32>", "array<i32>"),
+        ("array<i1: true, false>", "array<i1: true, false>"),
+        ("strided<[8, ?], offset: ?>", "strided<[8, ?], offset: ?>"),
+        ("affine_map<(i)[n] -> (i * n + 1)>", "#map"),
+        ("affine_set<() : ()>", "#set"),
+        ("tensor<4x?xf16>", "tensor<4x?xf16>"),
+        ("0x2", "2 : i64"),
+        ('loc("k.py":12:4)', 'loc("k.py":12:4)'),
+        ('loc(fused["a", unknown])', 'loc(fused["a", unknown])'),
+        ('loc(callsite("a" at "f":1:2))', 'loc(callsite("a" at "f":1:2))'),
+        ("#other.thing<a -> {b, [c]}>", "#other.thing<a -> {b, [c]}>"),
+        ("memref<2x16xsi32>", "memref<2x16xsi32>"),
+        ("memref<4x4xf32, affine_map<(i, j) -> (i, j)>>", "memref<4x4xf32>"),
+        ('memref<4xf32, strided<[1]>, "L1">', 'memref<4xf32, strided<[1]>, "L1">'),
+        ("(index, f16) -> ()", "(index, f16) -> ()"),
+        ("tuple<i32, tensor<f16>>", "tuple<i32, tensor<f16>>"),
+        ("vector<4x[8]xf16>", "vector<4x[8]xf16>"),
+        ("tensor<0x42xindex>", "tensor<0x42xindex>"),
+        ("!other.type<4xf16>", "!other.type<4xf16>"),
+    ],
+)
+def test_attribute_spelling(given: str, printed: str) -> None:
+    """Builtin attributes and types of spec 0.3.3 and 0.3.4 print canonically."""
+    text = roundtrip(f"module attributes {{x = {given}}} {{}}")
+    assert f"module attributes {{x = {printed}}} {{" in text
+
+
+def test_layout_of_the_text_carries_no_meaning() -> None:
+    """Several operations on one line, line breaks anywhere, comments."""
+    dense = "func.func @f(%a: index) -> index { %b = arith.addi %a, %a : index return %b : index }"
+    broken = """
+    func.func // comment
+      @f ( %a
+      : index ) -> index
+    { %b
+      = arith.addi %a
+      , %a : index // another
+      return
+      %b : index }
+    """
+    assert print_module(read(dense)) == print_module(read(broken))
+
+
+def test_names_are_numbered_as_mlir_does() -> None:
+    """Values of a region are numbered before those of nested regions; arguments keep their names."""
+    text = roundtrip(
+        """
+        func.func @f(%n: index, %c: i1) {
+          %z = arith.constant 0 : index
+          scf.for %i = %z to %n step %n {
+            %a = arith.addi %i, %n : index
+            scf.if %c {
+              %b = arith.addi %a, %n : index
+              "use"(%b) : (index) -> ()
+            }
+          }
+          %k = arith.addi %n, %n : index
+          "use"(%k) : (index) -> ()
+          return
+        }
+        """
+    )
+    assert "%0 = arith.addi %n, %n" in text
+    assert "%1 = arith.addi %arg0, %n" in text
+    assert "%2 = arith.addi %1, %n" in text
+
+
+def test_locations() -> None:
+    """Location aliases may be used before they are defined, and are printed on request."""
+    module = read(
+        """
+        module {
+          func.func @f(%a: index loc(unknown)) {
+            "test.op"() : () -> () loc(#loc2)
+            return loc(#loc)
+          } loc("g.py":3:1)
+        }
+        #loc = loc("k.py":12:4)
+        #loc2 = loc("name"(#loc))
+        """
+    )
+    text = print_module(module, locations=True)
+    assert '"test.op"() : () -> () loc("name"("k.py":12:4))' in text
+    assert 'return loc("k.py":12:4)' in text
+    assert print_module(parse(text, CONTEXT), locations=True) == text
+
+
+def test_several_results_and_bundles() -> None:
+    """``%p:3`` binds three results, ``#`` picks one."""
+    text = roundtrip(
+        """
+        func.func @f() -> (i32, f32) {
+          %p:2, %q = "test.three"() : () -> (i32, f32, index)
+          return %p#0, %p#1 : i32, f32
+        }
+        """
+    )
+    assert '%0:3 = "test.three"()' in text
+    assert "return %0#0, %0#1 : i32, f32" in text
+
+
+def test_unregistered_operations_keep_properties_and_attributes_apart() -> None:
+    text = roundtrip('"a.b"() <{p = 1 : i32}> {q = 2 : i32} : () -> ()')
+    assert '"a.b"() <{p = 1 : i32}> {q = 2 : i32} : () -> ()' in text
+
+
+def test_device_declaration_without_its_package() -> None:
+    """A top-level ``ktdf_arch.device`` is kept verbatim when no package knows it (readings, packages)."""
+    text = """\
+module {
+  ktdf_arch.device @sample_device attributes {x = #ktdf_arch.map<"a" -> "b">} import("../x/sample_device.mlir")
+  func.func @f() {
+    return
+  }
+}
+"""
+    assert print_module(read(text)) == text
+
+
+ERRORS = [
+    ("func.func @f() {\n  return %x : index\n}", 2, 10, "use of undeclared SSA value name"),
+    (
+        "func.func @f(%a: index) {\n  %a = arith.constant 1 : index\n return }",
+        2,
+        3,
+        "redefinition of SSA value '%a'",
+    ),
+    (
+        "func.func @f(%a: index) {\n  %b = arith.addi %a, %a : i32\n return }",
+        2,
+        19,
+        "use of value '%a' expects different type than prior uses: 'i32' vs 'index'",
+    ),
+    ("#a = 1\n#a = 2\nmodule {}", 2, 1, "redefinition of attribute alias id 'a'"),
+    ("module attributes {x = #nope} {}", 1, 24, "undefined symbol alias id 'nope'"),
+    ("module {\n  foo.bar\n}", 2, 3, "custom op 'foo.bar' is unknown"),
+    ("module {\n  %a = func.func @f() { return }\n}", 2, 8, "cannot name an operation with no results"),
+    ("%a, %b = arith.constant 1 : index", 1, 10, "operation defines 1 results but was provided 2 to bind"),
+    ("module {", 1, 9, "expected '}' to end a region"),
+    ("func.func @f(%a: index", 1, 23, "expected ')' or ',' in list"),
+    ("module attributes {a = 1, a = 2} {}", 1, 27, "duplicate key 'a' in dictionary attribute"),
+    ("module attributes {a = dense<[1, 2]> : tensor<3xi32>} {}", 1, 29, "inferred shape of elements literal"),
+    ("module attributes {a = 300 : i8} {}", 1, 24, "integer constant out of range for attribute type i8"),
+    (
+        "module attributes {a = 1 : f16} {}",
+        1,
+        24,
+        "unexpected decimal integer literal for a floating point value",
+    ),
+    (
+        "module attributes {a = tensor<4xtensor<2xf16>>} {}",
+        1,
+        33,
+        "invalid tensor element type: tensor<2xf16>",
+    ),
+    ('"arith.nope"() : () -> ()', 1, 1, "unregistered operation 'arith.nope' found in a registered dialect"),
+    ("func.func @f() { cf.br ^nowhere }", 1, 24, "reference to an undefined block '^nowhere'"),
+    ("#l = loc(#l)\nmodule {} loc(#l)", 1, 10, "location alias 'l' refers to itself"),
+    (
+        "func.func @f(%c: i1) { %r = arith.cmpi foo, %c, %c : i1 return }",
+        1,
+        40,
+        "expected one of the predicates",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "message"), ERRORS, ids=[e[3][:40] for e in ERRORS])
+def test_syntax_errors_are_located(text: str, line: int, column: int, message: str) -> None:
+    """Every syntax error has line, column and what was expected."""
+    with pytest.raises(ParseError) as caught:
+        parse(text, CONTEXT, "bad.mlir")
+    assert message in caught.value.message
+    assert (caught.value.file, caught.value.line, caught.value.column) == ("bad.mlir", line, column)
+
+
+DIALECT_PROGRAMS = {
+    "scf": """
+        func.func @f(%n: index, %t: tensor<4xf16>, %c: i1, %k: i32) -> tensor<4xf16> {
+          %c0 = arith.constant 0 : index
+          scf.for %i = %c0 to %n step %n { "u"(%i) : (index) -> () } {loop_type = "x"}
+          scf.for unsigned %i = %k to %k step %k : i32 { }
+          %r = scf.for %i = %c0 to %n step %n iter_args(%x = %t) -> tensor<4xf16> { scf.yield %x : tensor<4xf16> }
+          %s = scf.if %c -> tensor<4xf16> { scf.yield %r : tensor<4xf16> } else { scf.yield %t : tensor<4xf16> }
+          scf.if %c { }
+          %w = scf.while (%l = %n) : (index) -> index {
+            scf.condition(%c) %l : index
+          } do {
+          ^bb0(%b: index):
+            scf.yield %b : index
+          } attributes {a}
+          return %s : tensor<4xf16>
+        }
+        """,
+    "linalg": """
+        func.func @f(%a: tensor<4x8xf16>, %b: tensor<8x4xf16>, %v: tensor<4xf16>, %x: f16) {
+          %e = tensor.empty() : tensor<4x8xf16>
+          %z = linalg.fill ins(%x : f16) outs(%e : tensor<4x8xf16>) -> tensor<4x8xf16>
+          %s = linalg.sub {foo} ins(%a, %z : tensor<4x8xf16>, tensor<4x8xf16>) outs(%e: tensor<4x8xf16>) -> tensor<4x8xf16>
+          %y = linalg.exp ins(%s : tensor<4x8xf16>) outs(%e : tensor<4x8xf16>) -> tensor<4x8xf16>
+          %m0 = tensor.empty() : tensor<4x4xf32>
+          %m = linalg.matmul ins(%a, %b : tensor<4x8xf16>, tensor<8x4xf16>) outs(%m0 : tensor<4x4xf32>) -> tensor<4x4xf32>
+          %r = linalg.reduce { arith.addf } ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) dimensions = [1]
+          %r2 = linalg.reduce ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) dimensions = [1]
+            (%in: f16, %init: f16) {
+              %p = arith.mulf %in, %in : f16
+              %q = arith.addf %p, %init : f16
+              linalg.yield %q : f16
+            }
+          %bc = linalg.broadcast ins(%r : tensor<4xf16>) outs(%e : tensor<4x8xf16>) dimensions = [1]
+          %t = linalg.transpose ins(%a : tensor<4x8xf16>) outs(%b : tensor<8x4xf16>) permutation = [1, 0]
+          %mp = linalg.map { math.exp } ins(%a : tensor<4x8xf16>) outs(%e : tensor<4x8xf16>)
+          %g = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"], doc = "d"}
+            ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) attrs = {k = 1 : i64} {
+            ^bb0(%in: f16, %out: f16):
+              %i = linalg.index 0 : index
+              %o = arith.addf %in, %out : f16
+              linalg.yield %o : f16
+          } -> tensor<4xf16>
+          return
+        }
+        """,
+    "tensor": """
+        func.func @f(%a: tensor<4x8xf16>, %n: index, %x: f16, %d: tensor<?x8xf16>) {
+          %e = tensor.empty(%n) : tensor<?x8xf16>
+          %p = tensor.extract %a[%n, %n] : tensor<4x8xf16>
+          %i = tensor.insert %x into %a[%n, %n] : tensor<4x8xf16>
+          %s = tensor.extract_slice %a[%n, 0] [1, 4] [1, 2] : tensor<4x8xf16> to tensor<4xf16>
+          %t = tensor.insert_slice %s into %a[%n, 0] [1, 4] [1, 2] : tensor<4xf16> into tensor<4x8xf16>
+          %c = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf16> into tensor<32xf16>
+          %u = tensor.expand_shape %c [[0, 1]] : tensor<32xf16> into tensor<4x8xf16>
+          %f = tensor.from_elements %x, %x : tensor<2xf16>
+          %g = tensor.dim %d, %n : tensor<?x8xf16>
+          %h = tensor.cast %d : tensor<?x8xf16> to tensor<4x8xf16>
+          %k = tensor.concat dim(1) %a, %a : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x16xf16>
+          %l = tensor.generate { ^bb0(%q: index): tensor.yield %x : f16 } : tensor<4xf16>
+          %m = tensor.splat %x : tensor<4xf16>
+          return
+        }
+        """,
+    "memref": """
+        func.func @f(%n: index, %x: f16) {
+          %a = memref.alloc() {alignment = 128 : i64} : memref<4x8xf16, "L1">
+          %d = memref.alloc(%n) : memref<?xf16>
+          %c = memref.memory_space_cast %a : memref<4x8xf16, "L1"> to memref<4x8xf16>
+          %r = memref.reinterpret_cast %a to offset: [%n], sizes: [2, 8], strides: [8, 1] : memref<4x8xf16, "L1"> to memref<2x8xf16, strided<[8, 1], offset: ?>, "L1">
+          %s = memref.subview %a[%n, 0] [2, 8] [1, 1] : memref<4x8xf16, "L1"> to memref<2x8xf16, strided<[8, 1], offset: ?>, "L1">
+          %l = memref.load %a[%n, %n] : memref<4x8xf16, "L1">
+          memref.store %x, %a[%n, %n] : memref<4x8xf16, "L1">
+          memref.copy %c, %c : memref<4x8xf16> to memref<4x8xf16>
+          memref.dealloc %d : memref<?xf16>
+          return
+        }
+        """,
+    "arith": """
+        func.func @f(%a: index, %x: f16, %t: tensor<4xf16>, %v: vector<4xf32>, %i: i8) {
+          %b = arith.muli %a, %a overflow<nsw, nuw> {foo} : index
+          %l = arith.addf %x, %x fastmath<contract> : f16
+          %m = arith.cmpi ult, %a, %b : index
+          %n = arith.cmpf une, %t, %t : tensor<4xf16>
+          %o = arith.select %n, %t, %t : tensor<4xi1>, tensor<4xf16>
+          %q = arith.select %m, %t, %t : tensor<4xf16>
+          %r = arith.truncf %v : vector<4xf32> to vector<4xbf16>
+          %s = arith.bitcast %x : f16 to i16
+          %u = arith.extui %i : i8 to i32
+          %w = math.fma %x, %l, %x : f16
+          %y = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0)>(%a)[%b]
+          return
+        }
+        """,
+    "cf": """
+        func.func @f(%c: i1, %a: index) -> index {
+          cf.cond_br %c, ^one(%a : index), ^two
+        ^one(%x: index):
+          cf.br ^three(%x : index)
+        ^two:
+          cf.br ^three(%a : index)
+        ^three(%y: index):
+          return %y : index
+        }
+        """,
+    "modules": """
+        module @outer attributes {a} {
+          module @inner { func.func @f() { return } }
+          func.func @g() { func.call @inner::@f() : () -> () return }
+          func.func private @d(index, tensor<?xf16> {k}) -> (index {r}, f16)
+          func.func nested @"strange name"() { return }
+        }
+        """,
+}
+
+
+@pytest.mark.parametrize("name", DIALECT_PROGRAMS)
+def test_dialects_roundtrip(name: str) -> None:
+    """Every operation reads, verifies, prints and reads back, in custom and in generic form."""
+    roundtrip(DIALECT_PROGRAMS[name])
+
+
+@pytest.mark.parametrize("name", DIALECT_PROGRAMS)
+def test_xdsl_reads_the_generic_print(name: str) -> None:
+    """An independent reader takes what we print."""
+    from xdsl.context import Context as XdslContext
+    from xdsl.dialects import get_all_dialects
+    from xdsl.parser import Parser
+
+    context = XdslContext(allow_unregistered=True)
+    for dialect, factory in get_all_dialects().items():
+        context.register_dialect(dialect, factory)
+    text = print_module(read(DIALECT_PROGRAMS[name]), generic=True)
+    Parser(context, text).parse_module()

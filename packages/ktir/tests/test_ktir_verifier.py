@@ -1,0 +1,137 @@
+"""The verifier reports every broken rule, with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktir import Context, VerifyError, parse, verify
+
+CONTEXT = Context(installed=False)
+
+CASES = [
+    ("func.func @f() -> index { return }", "has 0 operands, but enclosing function (@f) returns 1"),
+    (
+        "func.func @f(%a: f16) -> index { return %a : f16 }",
+        "type of return operand 0 ('f16') doesn't match function result type ('index') in function @f",
+    ),
+    ("func.func @f() { return } func.func @f() { return }", "redefinition of symbol named 'f'"),
+    (
+        "func.func @f() { call @g() : () -> () return }",
+        "'func.call' op 'g' does not reference a valid function",
+    ),
+    ('func.func @f() { "func.return"() : () -> () "u"() : () -> () }', "must be the last operation"),
+    ("func.func @f() { %c = arith.constant 1 : index }", "block with no terminator"),
+    (
+        '"func.func"() <{function_type = () -> (), sym_name = "f"}> ({^bb0:}) : () -> ()',
+        "expects a non-empty block",
+    ),
+    ('%a = "arith.addf"() : () -> f16', "'arith.addf' op has wrong operands: expected 2 values, but found 0"),
+    (
+        'func.func @f(%a: i32) { %b = "arith.addf"(%a, %a) : (i32, i32) -> i32 return }',
+        "operand #0 must be floating-point-like, but got 'i32'",
+    ),
+    (
+        'func.func @f(%a: f16, %b: f32) { %c = "arith.addf"(%a, %b) : (f16, f32) -> f16 return }',
+        "requires the same type for all operands and results",
+    ),
+    ('%c = "arith.constant"() : () -> index', "requires attribute 'value'"),
+    (
+        '%c = "arith.constant"() <{value = 1 : i32}> : () -> index',
+        "failed to verify that all of {value, result}",
+    ),
+    ('"scf.yield"() : () -> ()', "expects parent op to be one of 'scf.for, scf.if, scf.while'"),
+    (
+        "func.func @f() { %x = arith.addi %y, %y : index %y = arith.constant 1 : index return }",
+        "operand #0 does not dominate this use",
+    ),
+    (
+        'func.func @f(%c: i1) { scf.if %c { %x = arith.constant 1 : index } "u"(%x) : (index) -> () return }',
+        None,
+    ),
+    ("func.func @f()", "external functions must have private visibility"),
+    (
+        "func.func @f(%n: index) { %z = arith.constant 0 : index scf.for %i = %n to %n step %z {} return }",
+        "constant step operand must be positive, but is 0",
+    ),
+    (
+        "func.func @f(%a: tensor<4xf16>, %b: tensor<5xf16>) { %r = linalg.add ins(%a, %b : tensor<4xf16>, "
+        "tensor<5xf16>) outs(%a : tensor<4xf16>) -> tensor<4xf16> return }",
+        "inferred input/output operand #1 has shape's dimension #0 to be 4, but found 5",
+    ),
+    (
+        "func.func @f(%a: tensor<4x5xf16>) { %r = linalg.transpose ins(%a : tensor<4x5xf16>) "
+        "outs(%a : tensor<4x5xf16>) permutation = [1, 1] return }",
+        "permutation is not valid",
+    ),
+    (
+        "func.func @f(%a: tensor<4xf16>, %i: index) { %r = tensor.extract %a[%i, %i] : tensor<4xf16> return }",
+        "incorrect number of indices for extract_element: expected 1, got 2",
+    ),
+    (
+        "func.func @f(%n: index) { %e = tensor.empty() : tensor<?xf16> return }",
+        "incorrect number of dynamic sizes",
+    ),
+    ("module { func.func @f() { return } } module {}", None),
+    ("func.func @f() { %i = linalg.index 0 : index return }", "expected parent op with LinalgOp interface"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [c for c in CASES if c[1]], ids=[str(c[1])[:40] for c in CASES if c[1]]
+)
+def test_message(text: str, message: str) -> None:
+    with pytest.raises(VerifyError) as caught:
+        verify(parse(text, CONTEXT, "v.mlir"))
+    assert message in str(caught.value)
+    assert all(d.location is not None and d.location.file_line_column() for d in caught.value.diagnostics)
+
+
+def test_all_diagnostics_in_one_go() -> None:
+    text = """
+    func.func @f(%a: tensor<4xf16>, %i: index) -> index {
+      %x = tensor.extract %a[%i, %i] : tensor<4xf16>
+      %y = tensor.extract %a[] : tensor<4xf16>
+      return
+    }
+    """
+    with pytest.raises(VerifyError) as caught:
+        verify(parse(text, CONTEXT, "v.mlir"))
+    lines = [d.location.file_line_column()[1] for d in caught.value.diagnostics if d.location]  # type: ignore[index]
+    assert lines == [3, 4, 5]
+
+
+def test_dominance_over_blocks() -> None:
+    """A value defined in one branch is not available behind the join; the entry's values are."""
+    text = """
+    func.func @f(%c: i1) {
+      %e = arith.constant 1 : index
+      cf.cond_br %c, ^a, ^b
+    ^a:
+      %x = arith.constant 2 : index
+      cf.br ^j
+    ^b:
+      cf.br ^j
+    ^j:
+      "use"(%e) : (index) -> ()
+      "use"(%x) : (index) -> ()
+      return
+    }
+    """
+    with pytest.raises(VerifyError) as caught:
+        verify(parse(text, CONTEXT, "v.mlir"))
+    (only,) = caught.value.diagnostics
+    assert "operand #0 does not dominate this use" in only.message
+    assert only.location is not None
+    assert only.location.file_line_column() == ("v.mlir", 12, 7)
+
+
+def test_isolated_regions_see_nothing_from_outside() -> None:
+    text = """
+    "outer"() ({
+      %x = arith.constant 1 : index
+      "func.func"() <{function_type = () -> (), sym_name = "f"}> ({
+        "func.return"() : () -> ()
+      }) : () -> ()
+    }) : () -> ()
+    """
+    verify(parse(text, CONTEXT))
