@@ -200,6 +200,8 @@ class Printer:
                 self.write("index")
             case IntegerType(width=width, signedness=signedness):
                 self.write(f"{signedness.value}{width}")
+            case FloatType(name="df16"):
+                self.write("!spyreop.df16")  # MLIR has no such builtin
             case FloatType(name=name):
                 self.write(name)
             case NoneType():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
-from ktir.dialects import affine, arith, builtin, cf, func, ktdp, linalg, math, memref, scf, tensor
+from ktir.dialects import affine, arith, builtin, cf, func, ktdp, linalg, math, memref, scf, spyreop, tensor
 
 DIALECTS: tuple[Dialect, ...] = (
     affine.DIALECT,
@@ -16,5 +16,6 @@ DIALECTS: tuple[Dialect, ...] = (
     math.DIALECT,
     memref.DIALECT,
     scf.DIALECT,
+    spyreop.DIALECT,
     tensor.DIALECT,
 )

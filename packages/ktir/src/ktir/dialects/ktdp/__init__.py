@@ -3,9 +3,86 @@
 from __future__ import annotations
 
 from ktir.context import Dialect
-from ktir.dialects.ktdp.memory_space import CT_LOCAL, GLOBAL, MemorySpace, OldMemorySpace
+from ktir.dialects.ktdp.inter_tile import (
+    InterTileConsume,
+    InterTileProduce,
+    InterTileReduce,
+    YieldPartial,
+    YieldReduced,
+)
+from ktir.dialects.ktdp.memory_space import (
+    CT_LOCAL,
+    GLOBAL,
+    MemorySpace,
+    MemorySpaceAttr,
+    Space,
+    SpyreMemorySpace,
+    SpyreSpace,
+)
+from ktir.dialects.ktdp.tiles import (
+    ConstructAccessTile,
+    ConstructIndirectAccessTile,
+    Load,
+    RegionTerminator,
+    Store,
+)
+from ktir.dialects.ktdp.types import AccessTileType, RuntimeArgType, TileFutureType
+from ktir.dialects.ktdp.views import (
+    ConstructDistributedMemoryView,
+    ConstructMemoryView,
+    ExtractKind,
+    GetComputeTileId,
+    RuntimeArgExtract,
+)
 from ktir.layout import Layout
 
-__all__ = ["CT_LOCAL", "DIALECT", "GLOBAL", "MemorySpace", "OldMemorySpace"]
+DIALECT = Dialect(
+    "ktdp",
+    operations=(
+        GetComputeTileId,
+        ConstructMemoryView,
+        ConstructDistributedMemoryView,
+        ConstructAccessTile,
+        ConstructIndirectAccessTile,
+        Load,
+        Store,
+        RuntimeArgExtract,
+        InterTileProduce,
+        InterTileConsume,
+        InterTileReduce,
+        YieldPartial,
+        YieldReduced,
+        RegionTerminator,
+    ),
+    attributes=(Layout, MemorySpace, SpyreMemorySpace),
+    types=(AccessTileType, RuntimeArgType, TileFutureType),
+)
 
-DIALECT = Dialect("ktdp", attributes=(Layout, MemorySpace, OldMemorySpace))
+__all__ = [
+    "CT_LOCAL",
+    "DIALECT",
+    "GLOBAL",
+    "AccessTileType",
+    "ConstructAccessTile",
+    "ConstructDistributedMemoryView",
+    "ConstructIndirectAccessTile",
+    "ConstructMemoryView",
+    "ExtractKind",
+    "GetComputeTileId",
+    "InterTileConsume",
+    "InterTileProduce",
+    "InterTileReduce",
+    "Load",
+    "MemorySpace",
+    "MemorySpaceAttr",
+    "RegionTerminator",
+    "RuntimeArgExtract",
+    "RuntimeArgType",
+    "Space",
+    "SpyreMemorySpace",
+    "SpyreSpace",
+    "Store",
+    "TileFutureType",
+    "YieldPartial",
+    "YieldReduced",
+]

@@ -1,91 +1,129 @@
-"""Memory spaces of KTIR: what a view's data is visible to (ktir spec 1.2.1)."""
+"""Attributes of the ``ktdp`` dialect: memory spaces in both spellings (KTIR spec 1.2.1)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import enum
+from typing import TYPE_CHECKING, Self
 
 import attrs
 
 from ktir.attribute import Attribute
+from ktir.errors import KtirError
 
 if TYPE_CHECKING:
     from ktir.parser import AttributeParser
     from ktir.printer import Printer
 
-__all__ = ["CT_LOCAL", "GLOBAL", "MemorySpace", "OldMemorySpace"]
+
+class Space(enum.StrEnum):
+    """Which memory a view lies in, by visibility."""
+
+    GLOBAL = "global"
+    CT_LOCAL = "ct_local"
+
+
+class SpyreSpace(enum.StrEnum):
+    """Memories of the old spelling that have no new form."""
+
+    UNSPECIFIED = "unspecified"
+    L0 = "L0"
 
 
 @attrs.frozen
-class MemorySpace(Attribute):
-    """``#ktdp.memory_space<global>``, ``<ct_local>`` (of the executing tile) or ``<ct_local, ct_id = 3>``."""
+class MemorySpaceAttr(Attribute):
+    """Base of the two spellings of a memory space."""
+
+
+@attrs.frozen
+class MemorySpace(MemorySpaceAttr):
+    """``#ktdp.memory_space<global>``, ``<ct_local>`` (the executing tile's) or ``<ct_local, ct_id = 3>``.
+
+    `ct_id` is the flat number of the compute tile whose scratchpad is meant.
+    """
 
     mnemonic = "ktdp.memory_space"
 
-    space: str
+    space: Space
     ct_id: int | None = None
 
+    def __attrs_post_init__(self) -> None:
+        if self.ct_id is not None and self.space is not Space.CT_LOCAL:
+            raise KtirError("ct_id is only valid for the ct_local memory space")
+        if self.ct_id is not None and self.ct_id < 0:
+            raise KtirError(f"ct_id must be non-negative, but got: {self.ct_id}")
+
+    @property
+    def is_global(self) -> bool:
+        return self.space is Space.GLOBAL
+
     @classmethod
-    def parse_parameters(cls, parser: AttributeParser) -> MemorySpace:
-        parser.expect("<", "in memory space")
-        if not parser.at("global", "ct_local"):
-            raise parser.error("expected memory space to be one of: global, ct_local")
-        space = parser.keyword()
-        tile = None
+    def parse_parameters(cls, parser: AttributeParser) -> Self:
+        start = parser.offset
+        parser.expect("<", "behind the memory space")
+        if not parser.at(*Space):
+            parser.cursor.expected("ktdp memory space to be one of: global, ct_local")
+        space = Space(parser.keyword())
+        ct_id = None
         if parser.accept(","):
-            start = parser.offset
             parser.expect("ct_id", "in memory space")
             parser.expect("=", "behind 'ct_id'")
-            tile = parser.parse_integer()
-            if space != "ct_local":
-                raise parser.error_at(start, "ct_id is only valid for the ct_local memory space")
-            if tile < 0:
-                raise parser.error_at(start, f"ct_id must be non-negative, but got: {tile}")
+            ct_id = parser.parse_integer()
         parser.expect(">", "in memory space")
-        return cls(space, tile)
+        try:
+            return cls(space, ct_id)
+        except KtirError as error:
+            raise parser.error_at(start, str(error)) from None
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.write(f"<{self.space}{'' if self.ct_id is None else f', ct_id = {self.ct_id}'}>")
-
-
-GLOBAL = MemorySpace("global")
-CT_LOCAL = MemorySpace("ct_local")
+        tail = "" if self.ct_id is None else f", ct_id = {self.ct_id}"
+        printer.write(f"<{self.space}{tail}>")
 
 
 @attrs.frozen
-class OldMemorySpace(Attribute):
-    """The former spelling, kept only where the new one has no form (``L0`` and ``unspecified``)."""
+class SpyreMemorySpace(MemorySpaceAttr):
+    """``#ktdp.spyre_memory_space<L0, core = 1>``: the old spelling, kept only where there is no new one.
+
+    Reading ``HBM`` or ``LX`` gives a `MemorySpace`.
+    """
 
     mnemonic = "ktdp.spyre_memory_space"
 
-    space: str
+    space: SpyreSpace
     core: int | None = None
 
     @classmethod
-    def parse_parameters(cls, parser: AttributeParser) -> OldMemorySpace:
-        parser.expect("<", "in memory space")
-        if not parser.at("HBM", "LX", "L0", "unspecified"):
-            raise parser.error("expected memory space to be one of: HBM, LX, L0, unspecified")
-        space = parser.keyword()
+    def parse_parameters(cls, parser: AttributeParser) -> Self:
+        start = parser.offset
+        parser.expect("<", "behind the memory space")
+        if not parser.at("unspecified", "LX", "HBM", "L0"):
+            parser.cursor.expected("ktdp memory space to be one of: unspecified, LX, HBM, L0")
+        name = parser.keyword()
         core = None
         if parser.accept(","):
-            start = parser.offset
             parser.expect("core", "in memory space")
             parser.expect("=", "behind 'core'")
             core = parser.parse_integer()
-            if core < 0:
-                raise parser.error_at(start, f"core affinity must be non-negative, but got: {core}")
-            if space not in ("LX", "L0"):
-                raise parser.error_at(
-                    start,
-                    "core affinity is only valid for LX or L0 memory spaces, "
-                    f"but got memory space '{space}' with core = {core}",
-                )
         parser.expect(">", "in memory space")
-        if space == "HBM":
-            return GLOBAL  # type: ignore[return-value]  # read as the new attribute, without loss
-        if space == "LX":
-            return MemorySpace("ct_local", core)  # type: ignore[return-value]
-        return cls(space, core)
+        if core is not None and core < 0:
+            raise parser.error_at(start, f"core affinity must be non-negative, but got: {core}")
+        if core is not None and name not in ("LX", "L0"):
+            raise parser.error_at(
+                start,
+                "core affinity is only valid for LX or L0 memory spaces, but got memory space "
+                f"'{name}' with core = {core}",
+            )
+        match name:
+            case "HBM":
+                return MemorySpace(Space.GLOBAL)  # type: ignore[return-value]  # read old, keep new
+            case "LX":
+                return MemorySpace(Space.CT_LOCAL, core)  # type: ignore[return-value]  # read old, keep new
+            case _:
+                return cls(SpyreSpace(name), core)
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.write(f"<{self.space}{'' if self.core is None else f', core = {self.core}'}>")
+        tail = "" if self.core is None else f", core = {self.core}"
+        printer.write(f"<{self.space}{tail}>")
+
+
+GLOBAL = MemorySpace(Space.GLOBAL)
+CT_LOCAL = MemorySpace(Space.CT_LOCAL)

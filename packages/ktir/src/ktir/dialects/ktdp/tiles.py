@@ -1,0 +1,474 @@
+"""Access tiles, direct and indirect, and the loads and stores that use them (KTIR spec 1.7 to 1.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ktir.affine import AffineMap, Dim, parse_subscripts
+from ktir.attribute import Attribute
+from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, IntegerAttr
+from ktir.constraints import ANY, INDEX
+from ktir.dialects.ktdp.types import ACCESS_TILE, AccessTileType
+from ktir.dialects.ktdp.views import segments
+from ktir.errors import Diagnostic
+from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.lexer import TokenKind
+from ktir.opdef import (
+    OPERAND_SEGMENTS,
+    PURE,
+    READS,
+    TERMINATOR,
+    WRITES,
+    attribute,
+    operand,
+    operation,
+    region,
+    result,
+    variadic_operand,
+)
+from ktir.types import I1, MemRefType, TensorType
+from ktir.types import INDEX as INDEX_TYPE
+
+if TYPE_CHECKING:
+    from ktir.parser import OpParser, Unresolved
+    from ktir.printer import Printer
+    from ktir.verifier import Verifier
+
+
+@operation("ktdp.construct_access_tile", traits=(PURE,))
+class ConstructAccessTile(Operation):
+    """The coordinates ``base_map(indices) + p`` of a base for every point p of a set.
+
+    `access_tile_order` arranges the points: sorted by ``order(p)``, they fill the tile in row-major order.
+    """
+
+    base = operand(ANY)
+    indices = variadic_operand(INDEX)
+    symbol_operands = variadic_operand(INDEX)
+    base_map = attribute(AffineMapAttr)
+    access_tile_set = attribute(AffineSetAttr)
+    access_tile_order = attribute(AffineMapAttr)
+    result = result(ACCESS_TILE)
+
+    @property
+    def type(self) -> AccessTileType:
+        found = self.result.type
+        assert isinstance(found, AccessTileType)
+        return found
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> ConstructAccessTile:
+        start = parser.offset
+        base = parser.parse_operand()
+        map, dims, map_symbols = parser.parse_affine_subscripts("[", "]")
+        symbols = _symbols(parser)
+        attributes = parser.parse_attr_dict()
+        _check_tile(parser, start, attributes, map, len(symbols))
+        parser.expect(":", "in front of the base's type")
+        base_type = parser.parse_type()
+        parser.expect("->", "behind the base's type")
+        type = parser.parse_stripped_type(AccessTileType)
+        attributes["base_map"] = AffineMapAttr(map)
+        attributes[OPERAND_SEGMENTS] = segments(1, len(dims) + len(map_symbols), len(symbols))
+        operands = [parser.resolve(base, base_type)]
+        operands += [parser.resolve(use, INDEX_TYPE) for use in (*dims, *map_symbols, *symbols)]
+        return cls.create(operands, [type], attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        map = self.base_map.map
+        printer.write(" ")
+        printer.operand(self.base)
+        printer.write("[")
+        printer.affine_subscripts(map, self.indices[: map.num_dims], self.indices[map.num_dims :])
+        printer.write("]")
+        _print_symbols(printer, self.symbol_operands)
+        printer.attr_dict(self.attributes, elided=("base_map", OPERAND_SEGMENTS))
+        printer.write(" : ")
+        printer.type(self.base.type)
+        printer.write(" -> ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        set, map, order = self.access_tile_set.set, self.base_map.map, self.access_tile_order.map
+        if set.num_dims != map.num_results:
+            yield f"access_tile_set dimensions ({set.num_dims}) must match base_map dims ({map.num_results})"
+        if map.num_operands != len(self.indices):
+            yield f"base_map expects {map.num_operands} operands but got {len(self.indices)}"
+        if set.num_symbols != len(self.symbol_operands):
+            yield _symbol_count("access_tile_set", set.num_symbols, len(self.symbol_operands))
+        if order.num_dims != order.num_results:
+            yield (
+                f"access_tile_order must have equal number of inputs ({order.num_dims}) and outputs "
+                f"({order.num_results})"
+            )
+        if order.num_results != set.num_dims:
+            yield (
+                f"access_tile_order dimensions ({order.num_results}) must match access_tile_set dimensions "
+                f"({set.num_dims})"
+            )
+        if self.type.rank != set.num_dims:
+            yield (
+                f"result type rank ({self.type.rank}) must match access_tile_set dimensions ({set.num_dims})"
+            )
+        if not isinstance(self.base.type, MemRefType | TensorType):
+            yield f"operand #0 must be ranked memref or tensor, but got '{self.base.type}'"
+
+
+def _symbols(parser: OpParser) -> list[Unresolved]:
+    if not parser.accept("symbols"):
+        return []
+    return parser.parse_comma_list("(", ")", parser.parse_operand)
+
+
+def _print_symbols(printer: Printer, symbols: tuple[Value, ...]) -> None:
+    if symbols:
+        printer.write(" symbols(")
+        printer.operands(symbols)
+        printer.write(")")
+
+
+def _symbol_count(name: str, expected: int, given: int) -> str:
+    return f"{name} has {expected} symbols but got {given} symbol operands"
+
+
+def _check_tile(
+    parser: OpParser, start: int, attributes: dict[str, Attribute], map: AffineMap, num_symbols: int
+) -> None:
+    match attributes.get("access_tile_set"):
+        case AffineSetAttr(set=set):
+            pass
+        case _:
+            raise parser.error_at(start, "Access tile set is missing in the operation")
+    if set.num_dims != map.num_results:
+        raise parser.error_at(start, "Access tile set and Base input dimensions should match")
+    if set.num_symbols != num_symbols:
+        raise parser.error_at(start, _symbol_count("access_tile_set", set.num_symbols, num_symbols))
+    match attributes.get("access_tile_order"):
+        case AffineMapAttr(map=order):
+            pass
+        case _:
+            raise parser.error_at(start, "Access tile order is missing in the operation")
+    if order.num_dims != order.num_results:
+        raise parser.error_at(
+            start,
+            "Number of input dimensions and output dimensions in the access tile order should match",
+        )
+    if order.num_results != set.num_dims:
+        raise parser.error_at(
+            start, "Number of dimensions in the access tile order and access tile set must match!"
+        )
+
+
+@operation("ktdp.region_terminator", assembly="attr-dict", traits=(TERMINATOR,))
+class RegionTerminator(Operation):
+    """Ends the hidden region of an indirect access tile."""
+
+
+_Key = tuple[str, int]
+
+
+@operation("ktdp.construct_indirect_access_tile", traits=(READS,))
+class ConstructIndirectAccessTile(Operation):
+    """Coordinates read from index views: one point of the base per point of a variable space.
+
+    `per_dim_subscript_maps` take the captured variables, then the intermediate variables (the region's block
+    arguments); where the kind is true, the results index the next of `indirect_memrefs`.
+    """
+
+    base = operand(ANY)
+    indirect_memrefs = variadic_operand(ANY)
+    captured_variables = variadic_operand(INDEX)
+    symbol_operands = variadic_operand(INDEX)
+    per_dim_subscript_kinds = attribute(ArrayAttr)
+    per_dim_subscript_maps = attribute(ArrayAttr)
+    variables_space_set = attribute(AffineSetAttr)
+    variables_space_order = attribute(AffineMapAttr)
+    body = region()
+    result = result(ACCESS_TILE)
+
+    @property
+    def intermediate_variables(self) -> tuple[BlockArgument, ...]:
+        """The variables that range over the variable space."""
+        return self.body.blocks[0].arguments if self.body.blocks else ()
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """Per base dimension: whether its coordinate is read from an index view."""
+        return tuple(isinstance(k, IntegerAttr) and k.value != 0 for k in self.per_dim_subscript_kinds)
+
+    @property
+    def maps(self) -> tuple[AffineMap, ...]:
+        """Per base dimension: the subscript map."""
+        return tuple(m.map for m in self.per_dim_subscript_maps if isinstance(m, AffineMapAttr))
+
+    @property
+    def type(self) -> AccessTileType:
+        found = self.result.type
+        assert isinstance(found, AccessTileType)
+        return found
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> ConstructIndirectAccessTile:
+        return _IndirectParser(parser).operation()
+
+    def print_custom(self, printer: Printer) -> None:
+        variables = self.intermediate_variables
+        printer.write(" intermediate_variables(")
+        printer.operands(variables)
+        printer.write(") ")
+        printer.operand(self.base)
+        printer.write("[")
+        leaves = (*self.captured_variables, *variables)
+        views = iter(self.indirect_memrefs)
+        for number, (kind, map) in enumerate(zip(self.kinds, self.maps, strict=True)):
+            if number:
+                printer.write(", ")
+            if kind:
+                printer.write("ind(")
+                printer.operand(next(views))
+            printer.write("[" if kind else "(")
+            printer.affine_subscripts(map, leaves)
+            printer.write("])" if kind else ")")
+        printer.write("]")
+        _print_symbols(printer, self.symbol_operands)
+        elided = ("per_dim_subscript_kinds", "per_dim_subscript_maps", OPERAND_SEGMENTS)
+        printer.attr_dict(self.attributes, elided=elided)
+        printer.write(" : ")
+        printer.types([self.base.type, *(v.type for v in self.indirect_memrefs)])
+        printer.write(" -> ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        yield from self._verify_space()
+        yield from self._verify_subscripts()
+
+    def _verify_space(self) -> Iterator[str]:
+        set, order = self.variables_space_set.set, self.variables_space_order.map
+        variables = len(self.intermediate_variables)
+        if set.num_dims != order.num_dims:
+            yield (
+                f"variables_space_set dimensions ({set.num_dims}) must match variables_space_order inputs "
+                f"({order.num_dims})"
+            )
+        if order.num_dims != order.num_results:
+            yield (
+                f"variables_space_order must have equal number of inputs ({order.num_dims}) and outputs "
+                f"({order.num_results})"
+            )
+        if variables != set.num_dims:
+            yield (
+                f"number of intermediate variables ({variables}) must match variables_space_set dimensions "
+                f"({set.num_dims})"
+            )
+        if set.num_symbols != len(self.symbol_operands):
+            yield _symbol_count("variables_space_set", set.num_symbols, len(self.symbol_operands))
+        if self.type.rank != set.num_dims:
+            yield (
+                f"result type rank ({self.type.rank}) must match variables_space_set dimensions "
+                f"({set.num_dims})"
+            )
+
+    def _verify_subscripts(self) -> Iterator[str]:
+        kinds, maps = self.per_dim_subscript_kinds, self.per_dim_subscript_maps
+        if len(kinds) != len(maps):
+            yield (
+                f"per_dim_subscript_kinds size ({len(kinds)}) must match per_dim_subscript_maps size "
+                f"({len(maps)})"
+            )
+        if not isinstance(self.base.type, MemRefType | TensorType):
+            yield "base must be a ranked memref or tensor type"
+        elif self.base.type.rank != len(maps):
+            yield f"number of subscripts ({len(maps)}) must match base rank ({self.base.type.rank})"
+        if not all(isinstance(k, IntegerAttr) and k.type == I1 for k in kinds):
+            yield "per_dim_subscript_kinds must contain BoolAttr elements"
+            return
+        indirect = sum(self.kinds)
+        if indirect != len(self.indirect_memrefs):
+            yield (
+                f"number of indirect dimensions ({indirect}) must match number of indirect memrefs "
+                f"({len(self.indirect_memrefs)})"
+            )
+            return
+        expected = len(self.captured_variables) + len(self.intermediate_variables)
+        views = iter(self.indirect_memrefs)
+        for number, (kind, map_attribute) in enumerate(zip(self.kinds, maps, strict=False)):
+            view = next(views).type if kind else None
+            if not isinstance(map_attribute, AffineMapAttr):
+                yield f"per_dim_subscript_maps[{number}] must be an AffineMapAttr"
+                continue
+            map = map_attribute.map
+            if map.num_operands != expected:
+                yield (
+                    f"subscript map for dimension {number} has {map.num_operands} dimensions, but expected "
+                    f"{expected} (captured_variables + intermediate_variables)"
+                )
+            if not kind and map.num_results != 1:
+                yield (
+                    f"direct subscript map for dimension {number} must produce exactly 1 result, "
+                    f"but produces {map.num_results}"
+                )
+            if isinstance(view, MemRefType) and view.rank != map.num_results:
+                yield (
+                    f"indirect subscript map for dimension {number} produces {map.num_results} results, but "
+                    f"indirect memref has rank {view.rank}"
+                )
+            elif kind and not isinstance(view, MemRefType):
+                yield f"indirect index view of dimension {number} must be a ranked memref, but got '{view}'"
+
+
+class _IndirectParser:
+    """The custom form of an indirect access tile."""
+
+    def __init__(self, parser: OpParser) -> None:
+        self.parser = parser
+        self.variables: list[str] = []
+        self.captured: dict[_Key, Unresolved] = {}
+        self.views: list[Unresolved] = []
+        self.subscripts: list[tuple[bool, AffineMap, list[_Key], int]] = []
+
+    def operation(self) -> ConstructIndirectAccessTile:
+        parser = self.parser
+        start = parser.offset
+        parser.expect("intermediate_variables")
+        tokens = self._variables()
+        base = parser.parse_operand()
+        self._subscript_list()
+        symbols = _symbols(parser)
+        attributes = parser.parse_attr_dict()
+        for name in ("variables_space_set", "variables_space_order"):
+            if name not in attributes:
+                raise parser.error_at(
+                    start, f"'{ConstructIndirectAccessTile.definition.name}' op requires attribute '{name}'"
+                )
+        match attributes["variables_space_set"]:
+            case AffineSetAttr(set=set) if set.num_symbols != len(symbols):
+                raise parser.error_at(
+                    start, _symbol_count("variables_space_set", set.num_symbols, len(symbols))
+                )
+        parser.expect(":", "in front of the base's type")
+        types_at = parser.offset
+        base_type, *view_types = parser.parse_type_list()
+        if len(view_types) != len(self.views):
+            raise parser.error_at(
+                types_at,
+                f"expected {1 + len(self.views)} types (base + {len(self.views)} indirect memrefs), but got "
+                f"{1 + len(view_types)}",
+            )
+        parser.expect("->", "behind the types")
+        type = parser.parse_stripped_type(AccessTileType)
+        captured = list(self.captured.values())
+        attributes["per_dim_subscript_kinds"] = ArrayAttr(
+            tuple(IntegerAttr(int(kind), I1) for kind, *_ in self.subscripts)
+        )
+        attributes["per_dim_subscript_maps"] = ArrayAttr(tuple(map(AffineMapAttr, self._maps())))
+        attributes[OPERAND_SEGMENTS] = segments(1, len(self.views), len(captured), len(symbols))
+        operands = [parser.resolve(base, base_type), *parser.resolve_all(self.views, view_types)]
+        operands += [parser.resolve(use, INDEX_TYPE) for use in (*captured, *symbols)]
+        arguments = [
+            BlockArgument(INDEX_TYPE, None if name[0].isdigit() else name, parser.location_at(offset))
+            for name, offset in tokens
+        ]
+        body = Region.of([RegionTerminator.create(location=parser.location)], arguments)
+        return ConstructIndirectAccessTile.create(
+            operands, [type], attributes, [body], location=parser.location
+        )
+
+    def _variables(self) -> list[tuple[str, int]]:
+        parser = self.parser
+        tokens: list[tuple[str, int]] = []
+
+        def one() -> None:
+            if not parser.cursor.at_kind(TokenKind.VALUE_ID):
+                raise parser.error("error parsing intermediate_variables")
+            token = parser.cursor.next()
+            if token.text[1:] in self.variables:
+                raise parser.error_at(token.start, f"redefinition of intermediate variable '{token.text}'")
+            self.variables.append(token.text[1:])
+            tokens.append((token.text[1:], token.start))
+
+        parser.parse_comma_list("(", ")", one)
+        return tokens
+
+    def _subscript_list(self) -> None:
+        parser = self.parser
+        parser.expect("[", "behind the base")
+        while not parser.accept("]"):
+            if self.subscripts and not parser.accept(","):
+                raise parser.error("expecting a comma between subscripts")
+            if parser.accept("ind"):
+                parser.expect("(", "behind 'ind'")
+                self.views.append(parser.parse_operand())
+                self._subscript(True, "[", "]")
+                parser.expect(")", "behind the indirect subscript")
+            elif parser.at("("):
+                self._subscript(False, "(", ")")
+            else:
+                raise parser.error("unexpected token in subscript list, expected 'ind', '(', or ']'")
+
+    def _subscript(self, indirect: bool, open_: str, close: str) -> None:
+        parser = self.parser
+        start = parser.offset
+        if not parser.at(open_):
+            raise parser.error("error parsing the subscript")
+
+        def operand() -> _Key:
+            use = parser.parse_operand()
+            if use.number is None and use.name in self.variables:
+                return ("", self.variables.index(use.name))
+            self.captured.setdefault(use.key, use)
+            return use.key
+
+        map, dims, symbols = parse_subscripts(parser.cursor, operand, open_, close)
+        if symbols:
+            raise parser.error_at(start, "error canonicalizing subscripts")
+        self.subscripts.append((indirect, map, dims, start))
+
+    def _maps(self) -> Iterator[AffineMap]:
+        """The subscript maps over all captured, then all intermediate variables."""
+        order = {key: position for position, key in enumerate(self.captured)}
+        total = len(order) + len(self.variables)
+        for _, map, keys, _ in self.subscripts:
+            dims = [Dim(len(order) + key[1] if key[0] == "" else order[key]) for key in keys]
+            yield map.replace(dims, [], total, 0)
+
+
+@operation(
+    "ktdp.load",
+    assembly="$access_tile attr-dict `:` stripped-type($access_tile) `->` type($result)",
+    traits=(READS,),
+)
+class Load(Operation):
+    """A fresh tensor with the elements at a tile's coordinates."""
+
+    access_tile = operand(ACCESS_TILE)
+    result = result(ANY)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        if not isinstance(self.result.type, TensorType):
+            yield "result must be a ranked tensor"
+        elif _shape(self.access_tile) != self.result.type.shape:
+            yield "access tile shape must match result tensor shape"
+
+
+@operation(
+    "ktdp.store",
+    assembly="$data_tile `,` $access_tile attr-dict `:` type($data_tile) `,` stripped-type($access_tile)",
+    traits=(WRITES,),
+)
+class Store(Operation):
+    """Writes a tensor's elements to a tile's coordinates."""
+
+    data_tile = operand(ANY)
+    access_tile = operand(ACCESS_TILE)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        if not isinstance(self.data_tile.type, TensorType):
+            yield "data_tile must be a ranked tensor"
+        elif _shape(self.access_tile) != self.data_tile.type.shape:
+            yield "data tile shape must match access tile shape"
+
+
+def _shape(tile: Value) -> tuple[int | None, ...]:
+    assert isinstance(tile.type, AccessTileType)
+    return tile.type.shape

@@ -1,0 +1,252 @@
+"""Compute tile ids, runtime arguments and memory views (KTIR spec 1.4 to 1.6, 1.11)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ktir.attributes import AffineSetAttr, DenseArrayAttr, IntegerAttr
+from ktir.constraints import ANY, INDEX
+from ktir.dialects.ktdp.memory_space import MemorySpaceAttr
+from ktir.dialects.ktdp.types import RUNTIME_ARG, RuntimeArgType
+from ktir.dialects.slices import DYNAMIC, static_array, static_values
+from ktir.errors import Diagnostic
+from ktir.ir import Operation, Value
+from ktir.opdef import (
+    OPERAND_SEGMENTS,
+    PURE,
+    attribute,
+    operand,
+    operation,
+    result,
+    variadic_operand,
+    variadic_result,
+)
+from ktir.types import I32, IndexType, MemRefType, UnrankedMemRefType
+from ktir.types import INDEX as INDEX_TYPE
+
+if TYPE_CHECKING:
+    from ktir.parser import OpParser
+    from ktir.printer import Printer
+    from ktir.verifier import Verifier
+
+
+def segments(*sizes: int) -> DenseArrayAttr:
+    """The ``operandSegmentSizes`` attribute."""
+    return DenseArrayAttr(I32, sizes)
+
+
+@operation("ktdp.get_compute_tile_id", assembly="attr-dict `:` type($coordinates)", traits=(PURE,))
+class GetComputeTileId(Operation):
+    """The coordinates of the executing compute tile in its function's grid."""
+
+    coordinates = variadic_result(INDEX)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        if not self.results:
+            yield "must return at least one index (num tile-grid dims >= 1)"
+
+
+@operation("ktdp.construct_memory_view", traits=(PURE,))
+class ConstructMemoryView(Operation):
+    """Interprets memory as an array: element x lies at ``offset + sum(x[j] * strides[j])``.
+
+    Sizes and strides count elements; the unit of the offset is a switch of the module (elements by default).
+    """
+
+    offset = operand(INDEX)
+    sizes = variadic_operand(INDEX)
+    strides = variadic_operand(INDEX)
+    static_sizes = attribute(DenseArrayAttr)
+    static_strides = attribute(DenseArrayAttr)
+    memory_space = attribute(MemorySpaceAttr, description="KtdpMemorySpaceAttr")
+    coordinate_set = attribute(AffineSetAttr)
+    result = result(ANY)
+
+    @property
+    def mixed_sizes(self) -> tuple[int | Value, ...]:
+        """The sizes, each a number or a value."""
+        return _mixed(self.static_sizes, self.sizes)
+
+    @property
+    def mixed_strides(self) -> tuple[int | Value, ...]:
+        """The strides in elements, each a number or a value."""
+        return _mixed(self.static_strides, self.strides)
+
+    @property
+    def type(self) -> MemRefType:
+        """The view's type."""
+        found = self.result.type
+        assert isinstance(found, MemRefType)
+        return found
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> ConstructMemoryView:
+        offset = parser.parse_operand()
+        parser.expect(",", "behind the offset")
+        parser.expect("sizes")
+        parser.expect(":", "behind 'sizes'")
+        static_sizes, sizes = parser.parse_dynamic_index_list()
+        parser.expect(",", "behind the sizes")
+        parser.expect("strides")
+        parser.expect(":", "behind 'strides'")
+        static_strides, strides = parser.parse_dynamic_index_list()
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the view's type")
+        type = parser.parse_type()
+        attributes["static_sizes"] = static_array(static_sizes)
+        attributes["static_strides"] = static_array(static_strides)
+        attributes[OPERAND_SEGMENTS] = segments(1, len(sizes), len(strides))
+        operands = [parser.resolve(use, INDEX_TYPE) for use in (offset, *sizes, *strides)]
+        return cls.create(operands, [type], attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(" ")
+        printer.operand(self.offset)
+        printer.write(", sizes: ")
+        printer.dynamic_index_list(static_values(self.static_sizes), self.sizes)
+        printer.write(", strides: ")
+        printer.dynamic_index_list(static_values(self.static_strides), self.strides)
+        printer.attr_dict(self.attributes, elided=("static_sizes", "static_strides", OPERAND_SEGMENTS))
+        printer.write(" : ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        sizes, strides = self.static_sizes, self.static_strides
+        if len(sizes) != len(strides):
+            yield "static_sizes and static_strides must have equal length"
+        if sum(v == DYNAMIC for v in sizes) != len(self.sizes):
+            yield "number of dynamic size operands does not match kDynamic entries in static_sizes"
+        if sum(v == DYNAMIC for v in strides) != len(self.strides):
+            yield "number of dynamic stride operands does not match kDynamic entries in static_strides"
+        if not isinstance(self.result.type, MemRefType):
+            yield "result must be a memref type"
+        elif self.result.type.rank != len(sizes):
+            yield "result memref rank does not match sizes/strides length"
+
+
+def _mixed(static: DenseArrayAttr, dynamic: Sequence[Value]) -> tuple[int | Value, ...]:
+    rest = iter(dynamic)
+    return tuple(next(rest) if v is None else v for v in static_values(static))
+
+
+@operation("ktdp.construct_distributed_memory_view", traits=(PURE,))
+class ConstructDistributedMemoryView(Operation):
+    """Joins views of parts into one view in global coordinates."""
+
+    memrefs = variadic_operand(ANY)
+    result = result(ANY)
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> ConstructDistributedMemoryView:
+        parser.expect("(", "behind the operation's name")
+        uses = parser.parse_operand_list()
+        types = []
+        if uses:
+            parser.expect(":", "behind the views")
+            types = parser.parse_type_list()
+        parser.expect(")", "behind the views' types")
+        attributes = parser.parse_attr_dict()
+        parser.expect(":", "in front of the view's type")
+        type = parser.parse_type()
+        operands = parser.resolve_all(uses, types)
+        return cls.create(operands, [type], attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write("(")
+        printer.operands(self.memrefs)
+        if self.memrefs:
+            printer.write(" : ")
+            printer.types([v.type for v in self.memrefs])
+        printer.write(")")
+        printer.attr_dict(self.attributes)
+        printer.write(" : ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        type = self.result.type
+        if not isinstance(type, MemRefType):
+            yield "result must be a memref type"
+            return
+        inputs = [v.type for v in self.memrefs]
+        if not all(isinstance(t, MemRefType | UnrankedMemRefType) for t in inputs) or any(
+            isinstance(t, UnrankedMemRefType) for t in inputs
+        ):
+            yield "all inputs must be memref types"
+            return
+        ranked = [t for t in inputs if isinstance(t, MemRefType)]
+        if any(t.element != type.element for t in ranked):
+            yield "all input memrefs must have the same element type as the result"
+        if any(t.rank != type.rank for t in ranked):
+            yield "all input memrefs must have the same rank as the result"
+
+
+class ExtractKind(enum.IntEnum):
+    """What `RuntimeArgExtract` yields; the value is that of its ``kind`` attribute."""
+
+    VALUE = 0
+    GRANULARITY = 1
+    UPPERBOUND = 2
+
+
+@operation("ktdp.runtime_arg_extract", traits=(PURE,))
+class RuntimeArgExtract(Operation):
+    """The launch value of a runtime argument, or one of the bounds that its type promises."""
+
+    kind = attribute(IntegerAttr)
+    runtime_arg = operand(RUNTIME_ARG)
+    result = result(ANY)
+
+    @property
+    def what(self) -> ExtractKind:
+        """The kind as an enumeration."""
+        return ExtractKind(self.kind.value)
+
+    @classmethod
+    def parse_custom(cls, parser: OpParser) -> RuntimeArgExtract:
+        names = [kind.name.lower() for kind in ExtractKind]
+        if not parser.at(*names):
+            raise parser.error(
+                "expected string or keyword containing one of the following enum values for attribute 'kind' "
+                f"[{', '.join(names)}]"
+            )
+        kind = ExtractKind[parser.keyword().upper()]
+        parser.expect("from", "behind the kind")
+        use = parser.parse_operand()
+        parser.expect(":", "in front of the operand's type")
+        type = parser.parse_stripped_type(RuntimeArgType)
+        attributes = parser.parse_attr_dict()
+        parser.expect("->", "in front of the result's type")
+        result_type = parser.parse_type()
+        attributes["kind"] = IntegerAttr(kind.value, I32)
+        operand = parser.resolve(use, type)
+        return cls.create([operand], [result_type], attributes, location=parser.location)
+
+    def print_custom(self, printer: Printer) -> None:
+        printer.write(f" {self.what.name.lower()} from ")
+        printer.operand(self.runtime_arg)
+        printer.write(" : ")
+        printer.stripped_type(self.runtime_arg.type)
+        printer.attr_dict(self.attributes, elided=("kind",))
+        printer.write(" -> ")
+        printer.type(self.result.type)
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        source, target = self.runtime_arg.type, self.result.type
+        assert isinstance(source, RuntimeArgType)
+        if self.kind.value not in tuple(ExtractKind):
+            yield "attribute 'kind' failed to satisfy constraint: value, granularity or upperbound (0 to 2)"
+            return
+        if self.what is ExtractKind.VALUE:
+            if target != source.underlying:
+                yield (
+                    f"result type ({target}) must match runtime_arg underlying type ({source.underlying}) "
+                    "when extracting value"
+                )
+            return
+        name = self.what.name.lower()
+        if (source.granularity if self.what is ExtractKind.GRANULARITY else source.upperbound) is None:
+            yield f"cannot extract {name} from runtime_arg that doesn't have one"
+        elif not isinstance(target, IndexType):
+            yield f"result type must be index when extracting {name}, but got '{target}'"
