@@ -23,6 +23,11 @@ class CodegenError(DfschedError):
         """One finding at one place; the message gets ``code generation: `` in front."""
         return cls((Diagnostic(f"code generation: {message}", location),))
 
+    @classmethod
+    def about(cls, message: str) -> CodegenError:
+        """A finding about the whole kernel."""
+        return cls((Diagnostic(f"code generation: {message}"),))
+
     def __str__(self) -> str:
         return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
 

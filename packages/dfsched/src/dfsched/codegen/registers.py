@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 from attrs import define, field, frozen
 
-from dfsched.image import AddressGenerator, EndFor, For, Instruction, Register, ShuffleDescriptor
+from dfsched.image import AddressGenerator, EndFor, For, Instruction, Launch, Register, ShuffleDescriptor
 from dfsched.image.fields import Role
 from dfsched.image.instructions import PLACED_FIELDS, operands
 
@@ -54,6 +54,9 @@ class VirtualCode:
 
     def references(self, instruction: Instruction) -> Iterator[tuple[str, int]]:
         """Every register that an instruction mentions, those of its descriptors included."""
+        if isinstance(instruction, Launch):  # reads its window, which is fixed
+            yield from (("s", register) for register in range(self.fixed))
+            return
         for _, role, number in operands(instruction):
             if role in _FILES:
                 yield _FILES[role], number
@@ -92,6 +95,8 @@ class VirtualCode:
             first, last = spans.get(key, (position, position))
             spans[key] = (min(first, position), max(last, position))
 
+        for register in range(self.fixed):
+            mention(("s", register), -1)
         loops: list[tuple[int, int]] = []
         for position, instruction in enumerate(self.code):
             for key in self.references(instruction):
@@ -115,7 +120,7 @@ class VirtualCode:
 def _scan(intervals: Mapping[int, tuple[int, int]], fixed: int) -> tuple[dict[int, int], int]:
     """Real numbers for the virtual registers of one file, and how many there are."""
     assigned: dict[int, int] = {number: number for number in range(fixed)}
-    active: list[tuple[int, int]] = [(intervals[n][1] if n in intervals else -1, n) for n in range(fixed)]
+    active: list[tuple[int, int]] = [(intervals[n][1], n) for n in range(fixed)]
     heapq.heapify(active)
     free: list[int] = []
     count = fixed
@@ -137,6 +142,8 @@ Numbers = Mapping[tuple[str, int], int]
 
 
 def _renumber(instruction: Instruction, numbers: Numbers) -> Instruction:
+    if isinstance(instruction, Launch):
+        return instruction
     changes: dict[str, Any] = {}
     roles = {name: (role, number) for name, role, number in operands(instruction)}
     for item in PLACED_FIELDS[type(instruction)]:
