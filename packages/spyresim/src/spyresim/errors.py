@@ -1,0 +1,179 @@
+"""Exceptions of spyresim: one hierarchy, with structured fields.
+
+Sizes and addresses are bytes; a `Site` says which operation (or instruction) of which tile or unit did it.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from ktir.errors import Diagnostic
+from ktir.location import Location
+
+__all__ = [
+    "ArgumentError",
+    "ArithmeticFault",
+    "BudgetFault",
+    "ConflictFault",
+    "ControlFault",
+    "DeadlockFault",
+    "ExecutionFault",
+    "MemoryFault",
+    "MisalignedFault",
+    "OutOfRangeFault",
+    "QueueFault",
+    "Site",
+    "SpyresimError",
+    "StaleReadFault",
+    "UnsupportedError",
+    "UnwrittenReadFault",
+]
+
+
+class SpyresimError(Exception):
+    """Base of everything that spyresim raises on purpose."""
+
+
+@frozen
+class Site:
+    """Where in the program something happened; parts that are not known are None.
+
+    `operation` is the name of an operation or instruction, `tile` a flat tile (core) number, `unit` the
+    label of a hardware unit, `instance` counts dynamic instances of the operation.
+    """
+
+    operation: str | None = None
+    location: Location | None = None
+    tile: int | None = None
+    unit: str | None = None
+    instance: int | None = None
+
+    def __str__(self) -> str:
+        parts = [f"'{self.operation}'"] if self.operation is not None else []
+        if self.tile is not None:
+            parts.append(f"tile {self.tile}")
+        if self.unit is not None:
+            parts.append(f"unit {self.unit}")
+        if self.instance is not None:
+            parts.append(f"instance {self.instance}")
+        return ", ".join(parts)
+
+
+NOWHERE = Site()
+
+
+@frozen(str=False)
+class UnsupportedError(SpyresimError):
+    """Valid input that this version does not execute; `what` names what is missing."""
+
+    what: str
+    site: Site = NOWHERE
+
+    def __str__(self) -> str:
+        return _located(f"unsupported: {self.what}", self.site)
+
+
+@frozen(str=False)
+class ArgumentError(SpyresimError):
+    """The arguments of a run do not fit the function; `argument` is the name of the offending one."""
+
+    message: str
+    argument: str | None = None
+    function: str | None = None
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@frozen(str=False)
+class ExecutionFault(SpyresimError):
+    """Something went wrong while a program ran, at `site`."""
+
+    message: str
+    site: Site = field(default=NOWHERE, kw_only=True)
+
+    def __str__(self) -> str:
+        return _located(self.message, self.site)
+
+
+@frozen(str=False)
+class ArithmeticFault(ExecutionFault):
+    """An operation has no defined result for its operands, such as a division by zero."""
+
+    operands: tuple[int, ...] = field(default=(), kw_only=True)
+
+
+@frozen(str=False)
+class ControlFault(ExecutionFault):
+    """Control flow that has no meaning: a step that is not positive, a branch out of the program."""
+
+
+@frozen(str=False)
+class BudgetFault(ExecutionFault):
+    """More work than the run was allowed to do; `limit` is the bound (operations or cycles)."""
+
+    limit: int = field(default=0, kw_only=True)
+
+
+@frozen(str=False)
+class MemoryFault(ExecutionFault):
+    """A bad access to `memory` (its label): `address` and `size` in bytes, `coordinate` in the view."""
+
+    memory: str = field(default="", kw_only=True)
+    address: int | None = field(default=None, kw_only=True)
+    size: int = field(default=0, kw_only=True)
+    coordinate: tuple[int, ...] | None = field(default=None, kw_only=True)
+
+
+@frozen(str=False)
+class OutOfRangeFault(MemoryFault):
+    """An access outside the view, the allocation or the memory; `limit` is the first byte behind it."""
+
+    limit: int | None = field(default=None, kw_only=True)
+
+
+@frozen(str=False)
+class MisalignedFault(MemoryFault):
+    """An address that is no multiple of what the access requires (`alignment` bytes)."""
+
+    alignment: int = field(default=1, kw_only=True)
+
+
+@frozen(str=False)
+class UnwrittenReadFault(MemoryFault):
+    """A read of bytes that nobody has written."""
+
+
+@frozen(str=False)
+class StaleReadFault(MemoryFault):
+    """A read of a temporary that another program or launch (`owner`) has left behind."""
+
+    owner: str = field(default="", kw_only=True)
+
+
+@frozen(str=False)
+class ConflictFault(MemoryFault):
+    """Two tiles or units access the same bytes, at least one writing, without an order between them."""
+
+    first: Site = field(default=NOWHERE, kw_only=True)
+    second: Site = field(default=NOWHERE, kw_only=True)
+
+
+@frozen(str=False)
+class QueueFault(ExecutionFault):
+    """A queue is used wrongly: wrong element type or size, read while empty, not drained at the end."""
+
+    queue: str = field(default="", kw_only=True)
+
+
+@frozen(str=False)
+class DeadlockFault(ExecutionFault):
+    """Nobody can go on; `waiting` says who waits for what."""
+
+    waiting: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+def _located(message: str, site: Site) -> str:
+    where = str(site)
+    text = f"{message} ({where})" if where else message
+    return text if site.location is None else str(Diagnostic(text, site.location))

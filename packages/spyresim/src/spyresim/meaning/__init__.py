@@ -1,0 +1,41 @@
+"""What element-wise operations do to arrays: one table for all levels.
+
+>>> import numpy as np
+>>> from ktir.types import F16
+>>> evaluate_named("arith.addf", [np.float16([1.0, 2048.0]), np.float16([2.0, 1.0])], [F16, F16], [F16])[0]
+array([   3., 2048.], dtype=float16)
+"""
+
+from spyresim.meaning import casts, floats, functions, integers
+from spyresim.meaning.constants import constant_array, from_bits
+from spyresim.meaning.formats import FloatFormat, float_format, held_dtype
+from spyresim.meaning.table import (
+    Call,
+    Meaning,
+    evaluate,
+    evaluate_named,
+    has_meaning,
+    meaning,
+    meanings,
+    named_meaning,
+)
+
+__all__ = [
+    "Call",
+    "FloatFormat",
+    "Meaning",
+    "casts",
+    "constant_array",
+    "evaluate",
+    "evaluate_named",
+    "float_format",
+    "floats",
+    "from_bits",
+    "functions",
+    "has_meaning",
+    "held_dtype",
+    "integers",
+    "meaning",
+    "meanings",
+    "named_meaning",
+]
