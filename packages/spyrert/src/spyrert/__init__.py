@@ -9,17 +9,62 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spyrert.config import Overlap, Progress, RuntimeConfig
     from spyrert.device import Device, MicroDevice
-    from spyrert.spyrecode import LaunchSpec, SpyreCode
+    from spyrert.errors import SpyreError
+    from spyrert.execution import Event, Stream
+    from spyrert.launch import LaunchTicket, SymbolicArg, SymbolicKind
+    from spyrert.memory import AllocationDirective, PlacementPolicy
+    from spyrert.plan import JobPlan
+    from spyrert.runtime import Runtime
+    from spyrert.spyrecode import LaunchSpec, LinearLayout, SpyreCode, StickLayout
+    from spyrert.tensor import DeviceTensor
 
 _HOMES = {
+    "AllocationDirective": "spyrert.memory",
     "Device": "spyrert.device",
+    "DeviceTensor": "spyrert.tensor",
+    "Event": "spyrert.execution",
+    "JobPlan": "spyrert.plan",
     "LaunchSpec": "spyrert.spyrecode",
+    "LaunchTicket": "spyrert.launch",
+    "LinearLayout": "spyrert.spyrecode",
     "MicroDevice": "spyrert.device",
+    "Overlap": "spyrert.config",
+    "PlacementPolicy": "spyrert.memory",
+    "Progress": "spyrert.config",
+    "Runtime": "spyrert.runtime",
+    "RuntimeConfig": "spyrert.config",
     "SpyreCode": "spyrert.spyrecode",
+    "SpyreError": "spyrert.errors",
+    "StickLayout": "spyrert.spyrecode",
+    "Stream": "spyrert.execution",
+    "SymbolicArg": "spyrert.launch",
+    "SymbolicKind": "spyrert.launch",
 }
 
-__all__ = ["Device", "LaunchSpec", "MicroDevice", "SpyreCode"]
+__all__ = [
+    "AllocationDirective",
+    "Device",
+    "DeviceTensor",
+    "Event",
+    "JobPlan",
+    "LaunchSpec",
+    "LaunchTicket",
+    "LinearLayout",
+    "MicroDevice",
+    "Overlap",
+    "PlacementPolicy",
+    "Progress",
+    "Runtime",
+    "RuntimeConfig",
+    "SpyreCode",
+    "SpyreError",
+    "StickLayout",
+    "Stream",
+    "SymbolicArg",
+    "SymbolicKind",
+]
 
 
 def __getattr__(name: str) -> Any:

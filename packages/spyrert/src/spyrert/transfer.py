@@ -10,10 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
+import numpy as np
 
 from spyrert.device.protocol import Nest
+from spyrert.elements import element_offsets
 from spyrert.spyrecode.layout import Layout, LinearLayout, StickLayout, contiguous_strides, item_bytes
 
 
@@ -124,3 +127,66 @@ def _cover(size: int, dims: list[tuple[int, int, int]]) -> list[dict[int, tuple[
 def reverse(nest: Nest) -> Nest:
     """The nest of the opposite direction."""
     return Nest(nest.sizes, nest.dst_strides, nest.src_strides, nest.dst_offset, nest.src_offset)
+
+
+def view_nests(
+    layout: Layout, shape: Sequence[int], strides: Sequence[int], offset: int = 0
+) -> tuple[Nest, ...]:
+    """Loop nests that move a contiguous host array into a view of a device tensor.
+
+    ``strides`` and ``offset`` (elements) place the view in the host shape that ``layout`` was made for.
+    Works for every
+    view without overlap; the number of nests grows with its irregularity.
+    """
+    shape = tuple(shape)
+    if 0 in shape:
+        return ()
+    device = element_offsets(layout, shape, strides, offset).reshape(shape)
+    result: list[Nest] = []
+    _factor(device, 0, list(contiguous_strides(shape)), result)
+    return tuple(result)
+
+
+def _factor(device: np.ndarray[Any, Any], host: int, steps: list[int], out: list[Nest]) -> None:
+    """Cut an array of device offsets into boxes in which it is affine."""
+    for axis in range(device.ndim - 1, -1, -1):
+        size = device.shape[axis]
+        if size < 2:
+            continue
+        differences = np.moveaxis(np.diff(device, axis=axis), axis, -1)
+        uneven = (differences != differences.flat[0]).reshape(-1, size - 1).any(axis=0)
+        if not uneven.any():
+            continue
+        block = int(uneven.argmax()) + 1  # elements in front of the first step that differs
+        whole = size // block
+        head = device[(slice(None),) * axis + (slice(0, whole * block),)]
+        split = head.reshape(*device.shape[:axis], whole, block, *device.shape[axis + 1 :])
+        step = steps[axis]
+        inner = [*steps[:axis], step * block, step, *steps[axis + 1 :]]
+        if whole == 1 or block == 1:
+            whole = 1
+            head = device[(slice(None),) * axis + (slice(0, block),)]
+            _factor(head, host, steps, out)
+        else:
+            _factor(split, host, inner, out)
+        if whole * block < size:
+            tail = device[(slice(None),) * axis + (slice(whole * block, size),)]
+            _factor(tail, host + whole * block * step, steps, out)
+        return
+    base = int(device.flat[0])
+    loops = []
+    for axis in range(device.ndim):
+        if device.shape[axis] > 1:
+            there = [0] * device.ndim
+            there[axis] = 1
+            loops.append(_Loop(device.shape[axis], steps[axis], int(device[tuple(there)]) - base))
+    loops = sorted(loops, key=lambda loop: -abs(loop.device)) or [_Loop(1, 1, 1)]
+    out.append(
+        Nest(
+            tuple(loop.size for loop in loops),
+            tuple(loop.host for loop in loops),
+            tuple(loop.device for loop in loops),
+            host,
+            base,
+        )
+    )

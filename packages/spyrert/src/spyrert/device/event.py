@@ -251,12 +251,12 @@ class EventDevice:
         return self._now
 
     def advance(self, ns: int) -> None:
-        """Let time pass; operations that end meanwhile wait to be fetched."""
+        """Let time pass, but not beyond the end of the earliest operation in flight."""
         target = self._now + ns
-        while self._running and self._running[0][0] <= target:
-            end, _, job = heapq.heappop(self._running)
-            self._now = max(self._now, end)
-            self._end(job)
+        if self._finished:
+            return
+        if self._running and self._running[0][0] <= target:
+            target = max(self._now, self._running[0][0])
         self._now = target
 
     def counters(self) -> dict[str, int]:

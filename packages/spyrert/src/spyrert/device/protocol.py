@@ -444,7 +444,9 @@ class Device(Protocol):
         ...
 
     def advance(self, ns: int) -> None:
-        """Let time pass on the host lane."""
+        """Let at most ``ns`` pass on the host lane: time stops at the end of the earliest operation in
+        flight, whose
+        completion is then ready; ask :meth:`now`."""
         ...
 
     # the rest

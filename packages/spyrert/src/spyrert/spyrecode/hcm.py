@@ -460,6 +460,8 @@ class HostInputs:
     launch_seq: int = 0
     plan_digest64: bytes = bytes(8)
     overrides: tuple[int | None, ...] = ()
+    values: tuple[int, ...] | None = None
+    """Values of all symbols if they were evaluated already."""
     handle: bytes | None = None
     """Contents of the host buffer named by ``ihandle``, for chained host functions."""
 

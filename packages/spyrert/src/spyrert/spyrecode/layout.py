@@ -126,11 +126,16 @@ element_arrangement='STANDARD', device_strides=None)
     device_dtype: str = "float16"
     element_arrangement: str = "STANDARD"
     device_strides: tuple[int, ...] | None = None
+    packed_strides: tuple[int, ...] = attrs.field(init=False, eq=False, repr=False, default=())
+    """Packed row-major strides of the device dimensions, in bytes."""
 
     def __attrs_post_init__(self) -> None:
         problem = self._problem()
         if problem:
             raise LayoutMismatch(f"bad layout: {problem}")
+        width = item_bytes(self.device_dtype)
+        packed = tuple(width * step for step in contiguous_strides(self.device_size))
+        object.__setattr__(self, "packed_strides", packed)
 
     def _problem(self) -> str | None:
         rank = len(self.device_size)
@@ -203,12 +208,6 @@ element_arrangement='STANDARD', device_strides=None)
             steps[position] = steps[last[dim]] * sizes[last[dim]] if dim in last else strides[dim]
             last[dim] = position
         return cls(tuple(sizes), tuple(steps), device_dtype)
-
-    @property
-    def packed_strides(self) -> tuple[int, ...]:
-        """Packed row-major strides of the device dimensions, in bytes."""
-        size = item_bytes(self.device_dtype)
-        return tuple(size * step for step in contiguous_strides(self.device_size))
 
     @property
     def strides_bytes(self) -> tuple[int, ...]:

@@ -1,0 +1,106 @@
+"""Events: points in a stream that others may wait for (runtime spec 3.9).
+
+An :class:`EventGeneration` is used once: signalled or poisoned, never reset. The user's :class:`Event`
+starts a new
+generation whenever it is recorded; a wait captures the generation that is current at that time, so that
+user-level events
+can never form a cycle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spyrert.errors import EventError, EventPoisoned, SpyreError
+from spyrert.execution.operations import Signal, Wait
+
+if TYPE_CHECKING:
+    from spyrert.execution.scheduler import Scheduler
+    from spyrert.execution.streams import Stream
+
+
+class EventGeneration:
+    """A single-use event. ``time`` is the virtual time (ns) of its signal."""
+
+    def __init__(self, scheduler: Scheduler | None = None, timing: bool = True) -> None:
+        self.scheduler = scheduler
+        self.timing = timing
+        self.signaled = False
+        self.error: SpyreError | None = None
+        self.time: int | None = None
+        self.waiters: list[Scheduler] = []
+
+    @property
+    def over(self) -> bool:
+        return self.signaled or self.error is not None
+
+    def signal(self, time: int | None = None) -> None:
+        """Mark as reached; ignored if the event is over."""
+        if not self.over:
+            self.signaled = True
+            self.time = time
+
+    def poison(self, error: SpyreError) -> None:
+        """Mark as never to be reached; the first error counts."""
+        if not self.over:
+            self.error = error
+
+    def poisoned(self) -> EventPoisoned:
+        """The error that waiting for this event raises."""
+        error = EventPoisoned(f"the event was poisoned: {self.error}")
+        error.__cause__ = self.error
+        return error
+
+
+class Event:
+    """A point in a stream, re-recordable.
+
+    Args:
+        enable_timing: whether :meth:`elapsed_time` may be asked.
+    """
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.enable_timing = enable_timing
+        self._generation: EventGeneration | None = None
+
+    def record(self, stream: Stream) -> None:
+        """Bind the event to this point of the stream; waits that are pending keep what they wait for."""
+        scheduler = stream.scheduler
+        generation = EventGeneration(scheduler, self.enable_timing)
+        scheduler.submit([(stream.state, Signal("event", event=generation))])
+        self._generation = generation
+
+    def wait(self, stream: Stream) -> None:
+        """Let the stream wait for the generation that is current now; never recorded: nothing to wait for."""
+        if self._generation is not None:
+            stream.scheduler.submit([(stream.state, Wait("event", event=self._generation))])
+
+    def query(self) -> bool:
+        """Whether the recorded point was reached; ``True`` if never recorded, raises ``EventPoisoned``."""
+        generation = self._generation
+        if generation is None:
+            return True
+        if generation.error is not None:
+            raise generation.poisoned()
+        return generation.signaled
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Block until the recorded point is reached. Raises ``EventPoisoned``, ``SynchronizeTimeout``."""
+        generation = self._generation
+        if generation is None:
+            return
+        assert generation.scheduler is not None
+        generation.scheduler.wait_for(lambda: generation.over, timeout, "event")
+        if generation.error is not None:
+            raise generation.poisoned()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Virtual milliseconds from this event to ``end``; both timed, reached, and of one device."""
+        first, last = self._generation, end._generation
+        if not (self.enable_timing and end.enable_timing):
+            raise EventError("elapsed_time needs events with enable_timing=True")
+        if first is None or last is None or first.time is None or last.time is None:
+            raise EventError("elapsed_time needs two events that were reached")
+        if first.scheduler is not last.scheduler:
+            raise EventError("elapsed_time needs events of one device")
+        return (last.time - first.time) / 1e6

@@ -1,0 +1,426 @@
+"""From checked arguments to enqueued operations (runtime spec 3.13)."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from spyrert import binding as checks
+from spyrert.binding import Binding
+from spyrert.config import Overlap
+from spyrert.constants import DYN_SEGMENT, PROG_SEGMENT, align_up
+from spyrert.context import FIRST_HOST_STREAM, DeviceContext
+from spyrert.device.protocol import MemoryType, SegmentEntry
+from spyrert.errors import (
+    DeviceMismatch,
+    LayoutMismatch,
+    ShapeMismatch,
+    SpyreError,
+    StreamDestroyed,
+    SymbolBindingError,
+    UnsupportedFeature,
+)
+from spyrert.execution import (
+    Access,
+    EventGeneration,
+    Operation,
+    OpState,
+    Signal,
+    Stream,
+    StreamState,
+    Wait,
+)
+from spyrert.memory import EMPTY, CompositeAddress
+from spyrert.plan import HostBuffer, HostComputeStep, JobPlan, LaunchContext, StepRole
+from spyrert.spyrecode import Addressing, ArgumentInputs, Hcm, HostInputs, symbol_values
+from spyrert.tensor import DeviceTensor
+
+UNMAPPED = SegmentEntry()
+
+
+class SymbolicKind(enum.IntEnum):
+    """Kinds of :class:`SymbolicArg`."""
+
+    ADDRESS = 0
+    DIMENSION = 1
+
+
+class LaunchTicket:
+    """One launch that was enqueued. Dropping it has no effect.
+
+    Attributes:
+        launch_seq: number of the launch (of its first tile).
+        tiles: number of tiles.
+    """
+
+    def __init__(self, context: DeviceContext, name: str, launch_seq: int, tiles: int) -> None:
+        self.name = name
+        self.launch_seq = launch_seq
+        self.tiles = tiles
+        self._context = context
+        self._operations: list[Operation] = []
+        self._buffers: dict[str, HostBuffer] = {}
+        self._left = 0
+        self._lock = threading.Lock()
+
+    def _attach(self, operations: Sequence[Operation], buffers: Mapping[str, HostBuffer]) -> None:
+        self._operations = list(operations)
+        self._buffers = dict(buffers)
+        self._left = len(operations)
+        for operation in operations:
+            operation.callbacks.append(self._ended)
+
+    def _ended(self, _: Operation) -> None:
+        with self._lock:
+            self._left -= 1
+
+    def done(self) -> bool:
+        """Whether every operation is over, well or not."""
+        return self._left == 0
+
+    @property
+    def error(self) -> SpyreError | None:
+        """The first error of the launch, ``None`` as long as there is none."""
+        failed = next((o.error for o in self._operations if o.state is OpState.FAILED), None)
+        if failed is not None:
+            return failed
+        cancelled = next((o for o in self._operations if o.state is OpState.CANCELLED), None)
+        if cancelled is None:
+            return None
+        return cancelled.error or StreamDestroyed(f"launch of '{self.name}' was cancelled")
+
+    @property
+    def failed_tile(self) -> int | None:
+        """Number of the tile that failed, ``None`` if none did."""
+        return next((o.tile for o in self._operations if o.state is OpState.FAILED), None)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until the launch is over; raises its error or ``SynchronizeTimeout``."""
+        self._context.scheduler.wait_for(self.done, timeout, f"launch of '{self.name}'")
+        error = self.error
+        if error is not None:
+            raise error.with_traceback(None)
+
+    def host_buffer(self, name: str) -> bytes:
+        """Bytes of a transfer from the device, after completion. ``KeyError`` if the plan has none of that
+        name."""
+        if not self.done():
+            self.wait()
+        return bytes(self._buffers[name].view)
+
+    @property
+    def times(self) -> tuple[int, int]:
+        """Virtual start of the first and end of the last operation (ns)."""
+        return min(o.start for o in self._operations), max(o.end for o in self._operations)
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return tuple(self._operations)
+
+
+@attrs.frozen
+class TileLaunch:
+    """One walk over the plan's steps: the argument views of a tile, and its index by dimension name."""
+
+    tensors: tuple[DeviceTensor, ...]
+    binding: Binding
+    index: Mapping[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Request:
+    """A launch whose arguments are checked, not yet enqueued."""
+
+    plan: JobPlan
+    tensors: tuple[DeviceTensor, ...]
+    tiles: tuple[TileLaunch, ...]
+    overrides: tuple[int | None, ...] = ()
+
+
+def check(
+    plan: JobPlan,
+    tensors: Sequence[object],
+    stream: Stream,
+    bindings: Mapping[str, Any] | None,
+    symbolic_args: Sequence[Any] | None,
+    allow_tiled: bool,
+) -> Request:
+    """All of runtime spec 3.13.1: refuse, or say what to launch. Changes nothing."""
+    from spyrert.tiling import plan_tiles
+
+    plan.check_ready()
+    if stream.state.device != plan.context.index:
+        raise DeviceMismatch(f"stream {stream} and plan '{plan.name}' are on different devices")
+    stream.state.check()
+    checked = tuple(checks.check_tensors(plan, tensors))
+    binding = checks.bind(plan, checked, bindings)
+    if plan.launch is not None:
+        exact = checks.check_exact(plan, checked, binding)
+        if exact:
+            for index, (spec, tensor) in enumerate(zip(plan.args, checked, strict=True)):
+                expected = tensor.shape
+                checks.check_layout(index, spec, expected, tensor)
+            tiles: tuple[TileLaunch, ...] = (TileLaunch(checked, binding),)
+        elif not allow_tiled:
+            index, spec, tensor = next(
+                (i, s, t)
+                for i, (s, t) in enumerate(zip(plan.args, checked, strict=True))
+                if t.shape != binding.shape(s)
+            )
+            raise ShapeMismatch(
+                f"{checks.label(index, spec)} has shape {tensor.shape}, expected {binding.shape(spec)}: "
+                "tiled launch not permitted",
+                index=index,
+                expected=binding.shape(spec),
+                actual=tensor.shape,
+            )
+        else:
+            tiles = plan_tiles(plan, checked, binding)
+        checks.check_aliases(plan, checked)
+    else:
+        tiles = (TileLaunch(checked, binding),)
+    if plan.problem is not None:
+        raise plan.problem
+    overrides = _overrides(symbolic_args, checked)
+    return Request(plan, checked, tiles, overrides)
+
+
+def _overrides(
+    symbolic_args: Sequence[Any] | None, tensors: Sequence[DeviceTensor]
+) -> tuple[int | None, ...]:
+    """Values of explicit symbolic arguments (runtime spec 3.11.2)."""
+    if symbolic_args is None:
+        return ()
+    values = []
+    for item in symbolic_args:
+        if not 0 <= item.tensor_id < len(tensors):
+            raise SymbolBindingError(f"{item} names a tensor that is not passed")
+        tensor = tensors[item.tensor_id]
+        if item.kind is SymbolicKind.ADDRESS:
+            values.append(tensor.addresses()[0])
+        elif item.value >= 0:
+            values.append(item.value)
+        elif 0 <= item.dim_index < tensor.ndim:
+            values.append(tensor.shape[item.dim_index])
+        else:
+            raise SymbolBindingError(f"{item} names a dimension that tensor {item.tensor_id} does not have")
+    return tuple(values)
+
+
+@attrs.frozen
+class SymbolicArg:
+    """An explicit value of a symbol, for callers that drive a plan themselves.
+
+    ``kind`` is ``SymbolicKind.ADDRESS`` or ``DIMENSION``; a dimension is ``value`` if that is not
+    negative, else the size of
+    dimension ``dim_index`` of tensor ``tensor_id``.
+    """
+
+    kind: SymbolicKind
+    tensor_id: int
+    dim_index: int = -1
+    value: int = -1
+
+
+def enqueue(request: Request, stream: Stream, pool: DeviceTensor | None) -> LaunchTicket:
+    """Build all operations of a launch and submit them atomically. On failure nothing has changed."""
+    plan = request.plan
+    context = plan.context
+    dynamic = EMPTY
+    if plan.dynamic_size:
+        directive = context.program_directive(MemoryType.PROGRAM_DYNAMIC)
+        dynamic = context.allocator.allocate(plan.dynamic_size, directive)
+    try:
+        placed: list[tuple[StreamState, Operation]] = []
+        buffers: dict[str, HostBuffer] = {}
+        first = 0
+        for number, tile in enumerate(request.tiles):
+            launch = _context(request, tile, number, next(context.launch_numbers), dynamic, pool)
+            first = first or launch.launch_seq
+            placed += _place(plan, launch, stream, context)
+            buffers |= launch.buffers
+        ticket = LaunchTicket(context, plan.name, first, len(request.tiles))
+        operations = [operation for _, operation in placed if not isinstance(operation, (Signal, Wait))]
+        ticket._attach(operations, buffers)
+        context.scheduler.submit(placed)
+    except BaseException:
+        if dynamic.chunks:
+            context.allocator.free(dynamic)
+        raise
+    if dynamic.chunks:
+        context.allocator.free(dynamic)  # in quarantine until the last operation that touches it is over
+    return ticket
+
+
+def _place(
+    plan: JobPlan, launch: LaunchContext, stream: Stream, context: DeviceContext
+) -> list[tuple[StreamState, Operation]]:
+    """Operations of one tile with the stream of each (runtime spec 3.10)."""
+    overlap = context.config.overlap
+    if overlap is Overlap.OFF or not any(isinstance(step, HostComputeStep) for step in plan.steps):
+        return [(stream.state, o) for step in plan.steps for o in step.construct(launch)]
+    host = context.stream_state(FIRST_HOST_STREAM)
+    transfer = host
+    if overlap is Overlap.THREE_STAGE and context.config.host_compute_streams > 1:
+        transfer = context.stream_state(FIRST_HOST_STREAM + 1)
+    placed: list[tuple[StreamState, Operation]] = []
+    for step in plan.steps:
+        operations = step.construct(launch)
+        if step.role is StepRole.DEV:
+            placed += [(stream.state, o) for o in operations]
+        elif isinstance(step, HostComputeStep):
+            placed += [(host, o) for o in operations]
+            if transfer is not host:
+                event = EventGeneration(context.scheduler)
+                placed += [(host, Signal("host", event=event)), (transfer, Wait("host", event=event))]
+        else:
+            placed += [(transfer, o) for o in operations]
+    return placed
+
+
+def _context(
+    request: Request,
+    tile: TileLaunch,
+    number: int,
+    launch_seq: int,
+    dynamic: CompositeAddress,
+    pool: DeviceTensor | None,
+) -> LaunchContext:
+    plan = request.plan
+    context = plan.context
+    static = plan.static_allocations[launch_seq % len(plan.static_allocations)]
+    accesses = _accesses(plan, tile, pool, dynamic)
+    baked: tuple[CompositeAddress, ...] = ()
+    if plan.addressing is Addressing.BAKED:
+        segments, baked = _baked_segments(plan, tile, pool, static, dynamic, context)
+    else:
+        segments = _symbolic_segments(plan, tile, pool, static, dynamic, context)
+    inputs = HostInputs(
+        tuple(
+            ArgumentInputs(tensor.addresses(), tensor.shape, tensor.device_strides) for tensor in tile.tensors
+        )
+        if plan.hcms
+        else (),
+        tile.binding.scalars,
+        None if pool is None else pool.addresses()[0],
+        context.allocator.addresses(dynamic)[0] if dynamic.chunks else None,
+        tile.index,
+        launch_seq,
+        plan.digest64,
+        request.overrides,
+    )
+    evaluated = []
+    for hcm in plan.hcms:
+        if isinstance(hcm, Hcm) and hcm.function == "program_correction":
+            evaluated.append(attrs.evolve(inputs, values=symbol_values(hcm, inputs)))
+        else:
+            evaluated.append(inputs)
+    return LaunchContext(
+        plan,
+        static,
+        segments,
+        accesses,
+        tuple(evaluated),
+        launch_seq,
+        number,
+        baked=baked,
+        held=(plan, *tile.tensors),
+    )
+
+
+def _accesses(
+    plan: JobPlan, tile: TileLaunch, pool: DeviceTensor | None, dynamic: CompositeAddress
+) -> tuple[Access, ...]:
+    """Footprint of the arguments (exact roles; read and write if unknown), the pool and the dynamic block."""
+    accesses = []
+    for index, tensor in enumerate(tile.tensors):
+        storage = tensor.storage
+        writes = plan.args[index].role.writes if plan.launch is not None else True
+        low, high = checks.extent(tensor)
+        pieces = storage.address.slice(low, min(high, storage.nbytes) - low).pieces()
+        accesses.append(Access(storage.root, pieces, writes))
+    if pool is not None:
+        accesses.append(Access(pool.storage.root, pool.storage.address.pieces(), True))
+    if dynamic.chunks:
+        accesses.append(Access(dynamic, dynamic.pieces(), True))
+    return tuple(accesses)
+
+
+def _block(address: CompositeAddress, writable: bool = True) -> SegmentEntry:
+    chunk = address.chunks[0]
+    return SegmentEntry(True, chunk.addr.region_id, chunk.addr.offset, chunk.size, writable)
+
+
+def _symbolic_segments(
+    plan: JobPlan,
+    tile: TileLaunch,
+    pool: DeviceTensor | None,
+    static: CompositeAddress,
+    dynamic: CompositeAddress,
+    context: DeviceContext,
+) -> tuple[SegmentEntry, ...]:
+    """One entry per tensor region that the arguments use, plus dynamic and static block (runtime spec
+    3.13.4)."""
+    segments = [UNMAPPED] * 8
+    used: dict[int, bool] = {}
+    for index, tensor in enumerate(tile.tensors):
+        writes = plan.args[index].role.writes if plan.launch is not None else True
+        for chunk in tensor.storage.address.chunks:
+            used[chunk.addr.region_id] = used.get(chunk.addr.region_id, False) or writes
+    if pool is not None:
+        used[pool.storage.address.chunks[0].addr.region_id] = True
+    for region_id, writes in used.items():
+        region = context.allocator.region(region_id)
+        segments[region.segment] = SegmentEntry(True, region_id, 0, region.size, writes)
+    if dynamic.chunks:
+        segments[DYN_SEGMENT] = _block(dynamic)
+    segments[PROG_SEGMENT] = _block(static)
+    return tuple(segments)
+
+
+def _baked_segments(
+    plan: JobPlan,
+    tile: TileLaunch,
+    pool: DeviceTensor | None,
+    static: CompositeAddress,
+    dynamic: CompositeAddress,
+    context: DeviceContext,
+) -> tuple[tuple[SegmentEntry, ...], tuple[CompositeAddress, ...]]:
+    """Entry ``i`` is argument ``i`` with its exact extent; a pool takes entry 0 and shifts the rest."""
+    segments = [UNMAPPED] * 8
+    ranges = []
+    if pool is not None:
+        ranges.append((pool.storage.address, True))
+    for index, tensor in enumerate(tile.tensors):
+        if len(tensor.storage.address.chunks) != 1:
+            raise LayoutMismatch(f"argument {index} is interleaved, a baked program needs one chunk")
+        offset = tensor.device_offset()
+        spec = plan.args[index] if plan.launch is not None else None
+        size = tensor.storage.nbytes - offset
+        if spec is not None:
+            size = min(size, align_up(spec.layout.device_bytes(tensor.shape)))
+        writes = spec.role.writes if spec is not None else True
+        ranges.append((tensor.storage.address.slice(offset, size), writes))
+    if len(ranges) > 7:
+        raise UnsupportedFeature(f"a baked program takes at most 7 arguments, not {len(ranges)}")
+    for number, (address, writes) in enumerate(ranges):
+        segments[number] = _block(address, writes)
+    if dynamic.chunks and len(ranges) <= DYN_SEGMENT:
+        segments[DYN_SEGMENT] = _block(dynamic)
+    segments[PROG_SEGMENT] = _block(static)
+    return tuple(segments), tuple(address for address, _ in ranges)
+
+
+__all__ = [
+    "LaunchTicket",
+    "Request",
+    "SymbolicArg",
+    "SymbolicKind",
+    "TileLaunch",
+    "check",
+    "enqueue",
+]
