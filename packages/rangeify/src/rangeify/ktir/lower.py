@@ -1,0 +1,90 @@
+"""Lowering of a Schedule to a KTIR Program (planning spec 6)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import ktir
+
+from rangeify.errors import UnsupportedDtype
+from rangeify.ktir.access import kernel_accesses
+from rangeify.ktir.emit import emit_function
+from rangeify.ktir.layout import DeviceLayout
+from rangeify.ktir.layouts import choose_layouts
+from rangeify.ktir.plan import plan_kernel
+from rangeify.ktir.program import Launch, Place, Program, ProgramBuffer
+from rangeify.ktir.scalar import STORAGE_TYPES
+from rangeify.memory import lifetimes, place
+from rangeify.schedule_types import Buffer, Kernel, Role, Schedule
+
+
+def lower(schedule: Schedule, machine: ktir.Machine) -> Program:
+    """The kernels of `schedule` as KTIR for `machine`, with device layouts and a plan of device memory.
+
+    Every kernel is divided over the machine's tiles by whole sticks and rows. Kernels with equal bodies and
+    layouts share one module. Raises :class:`rangeify.UnsupportedError` naming the kernel and the operation for
+    what has no lowering yet, and :class:`rangeify.UnsupportedDtype` naming the buffer.
+    """
+    lanes = tuple(_lanes(b, machine) for b in schedule.buffers)
+    accesses = tuple(kernel_accesses(k) for k in schedule.kernels)
+    layouts = choose_layouts(schedule, accesses, lanes)
+    modules: dict[str, ktir.Module] = {}
+    items = []
+    for kernel, access in zip(schedule.kernels, accesses, strict=True):
+        mine = [layouts[b] for b in kernel.buffers]
+        name = function_name(kernel, mine)
+        if name not in modules:
+            plan = plan_kernel(access, mine, machine.tiles, f"kernel {name}")
+            dtypes = [schedule.buffers[b].dtype for b in kernel.buffers]
+            arguments = ["out", *(f"in{i}" for i in range(1, len(mine)))]
+            attributes = [_attributes(a, layout) for a, layout in zip(arguments, mine, strict=True)]
+            text = emit_function(name, kernel, plan, mine, dtypes, arguments, attributes)
+            modules[name] = ktir.parse(f"module {{\n{text}\n}}\n", file=name)
+            ktir.verify(modules[name])
+        items.append(Launch(name, modules[name], kernel.buffers))
+    return _program(schedule, tuple(items), layouts, machine)
+
+
+def function_name(kernel: Kernel, layouts: Sequence[DeviceLayout]) -> str:
+    """The kernel's function name (reading 41); where a layout is not the default one, the layouts count as part of
+    the body."""
+    if all(layout.is_default for layout in layouts):
+        return kernel.function_name
+    digest = hashlib.sha256(kernel.body.key + repr([x.order for x in layouts]).encode()).hexdigest()
+    return f"{kernel.body.arg.function_name}_{digest[:8]}"
+
+
+def _lanes(buffer: Buffer, machine: ktir.Machine) -> int:
+    storage = STORAGE_TYPES.get(buffer.dtype)
+    if storage is None:
+        raise UnsupportedDtype(buffer.dtype.name, f"buffer {buffer.name}")
+    return int(machine.stick_bytes) // storage[1]
+
+
+def _attributes(argument: str, layout: DeviceLayout) -> str:
+    raise NotImplementedError
+
+
+def _program(
+    schedule: Schedule, items: tuple[Launch, ...], layouts: Sequence[DeviceLayout], machine: ktir.Machine
+) -> Program:
+    nbytes = [
+        layout.elements * STORAGE_TYPES[b.dtype][1] for b, layout in zip(schedule.buffers, layouts, strict=True)
+    ]
+    planned = {i: nbytes[i] for i, b in enumerate(schedule.buffers) if b.role is Role.TEMPORARY}
+    placement = place(lifetimes((k.buffers for k in items), planned), int(machine.stick_bytes))
+    buffers = tuple(
+        ProgramBuffer(
+            b.name,
+            b.shape,
+            b.dtype.name,
+            STORAGE_TYPES[b.dtype][0],
+            layouts[i],
+            Place.ARENA if b.role is Role.TEMPORARY else Place(b.role.value),
+            nbytes[i],
+            placement.offsets.get(i),
+        )
+        for i, b in enumerate(schedule.buffers)
+    )
+    return Program(items, buffers, schedule.inputs, schedule.outputs, placement.nbytes, schedule.variables)

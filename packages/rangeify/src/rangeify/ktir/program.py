@@ -1,0 +1,142 @@
+"""The lowered Program: KTIR kernels in order, with the device buffers that they work on (a contract)."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import ktir
+from uopgraph import UOp, from_json, to_json
+
+from rangeify.errors import RangeifyError
+from rangeify.ktir.layout import DeviceLayout, device_layout
+
+
+class Place(enum.Enum):
+    """Where a buffer lives: with the caller (by role), or in the program's arena."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INPUT_OUTPUT = "input_output"
+    ARENA = "arena"
+
+
+@attrs.frozen
+class ProgramBuffer:
+    """Device storage. ``dtype`` is NumPy's name of the host dtype, ``element`` the KTIR type in device memory.
+    ``nbytes``: device bytes with padding; ``offset``: byte offset in the arena, None for external buffers."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    element: str
+    layout: DeviceLayout
+    place: Place
+    nbytes: int
+    offset: int | None = None
+
+
+@attrs.frozen(eq=False)
+class Launch:
+    """One launch of a lowered kernel: the function, its module, and a buffer index per argument in function order.
+    Equal kernels share one module object."""
+
+    function: str
+    module: ktir.Module
+    buffers: tuple[int, ...]
+
+
+@attrs.frozen(eq=False)
+class Program:
+    """What :func:`rangeify.ktir.lower` returns.
+
+    ``inputs``: buffer indices in the order of the schedule's inputs. ``outputs``: each scheduled Tensor as an
+    expression over PARAM(slot = buffer index). ``arena_bytes``: device memory for intermediates, placed with
+    128-byte alignment.
+    """
+
+    items: tuple[Launch, ...]
+    buffers: tuple[ProgramBuffer, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[UOp, ...]
+    arena_bytes: int
+    variables: Mapping[str, int | None] = attrs.field(factory=dict)
+
+    @property
+    def modules(self) -> dict[str, ktir.Module]:
+        """The distinct modules by function name, in order of first launch."""
+        return {item.function: item.module for item in self.items}
+
+    def to_json(self) -> str:
+        """The program as JSON text; modules are MLIR text inside it."""
+        data = {
+            "rangeify.ktir": FORMAT,
+            "modules": {name: ktir.print_module(m) for name, m in self.modules.items()},
+            "items": [{"function": i.function, "buffers": list(i.buffers)} for i in self.items],
+            "buffers": [
+                {
+                    "name": b.name,
+                    "shape": list(b.shape),
+                    "dtype": b.dtype,
+                    "element": b.element,
+                    "order": list(b.layout.order),
+                    "lanes": b.layout.lanes,
+                    "place": b.place.value,
+                    "nbytes": b.nbytes,
+                    "offset": b.offset,
+                }
+                for b in self.buffers
+            ],
+            "inputs": list(self.inputs),
+            "outputs": [json.loads(to_json(o)) for o in self.outputs],
+            "arena_bytes": self.arena_bytes,
+            "variables": dict(self.variables),
+        }
+        return json.dumps(data, indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> Program:
+        """The inverse of :meth:`to_json`. Raises :class:`ProgramFormatError` for other text."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ProgramFormatError(f"not JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("rangeify.ktir") != FORMAT:
+            raise ProgramFormatError(f"not a program of format {FORMAT}")
+        try:
+            return _decode(data)
+        except (KeyError, TypeError, ValueError, IndexError, AssertionError) as error:
+            raise ProgramFormatError(f"malformed program: {type(error).__name__}: {error}") from error
+
+
+FORMAT = 1
+
+
+class ProgramFormatError(RangeifyError, ValueError):
+    """Text that is no program."""
+
+
+def _decode(data: dict[str, Any]) -> Program:
+    modules = {name: ktir.parse(text) for name, text in data["modules"].items()}
+    buffers = tuple(
+        ProgramBuffer(
+            b["name"],
+            tuple(b["shape"]),
+            b["dtype"],
+            b["element"],
+            device_layout(tuple(b["shape"]), b["lanes"], tuple(b["order"])),
+            Place(b["place"]),
+            b["nbytes"],
+            b["offset"],
+        )
+        for b in data["buffers"]
+    )
+    items = tuple(Launch(i["function"], modules[i["function"]], tuple(i["buffers"])) for i in data["items"])
+    for item in items:
+        if not all(0 <= b < len(buffers) for b in item.buffers):
+            raise ProgramFormatError(f"{item.function} is launched on buffers that do not exist")
+    outputs = tuple(from_json(json.dumps(o)) for o in data["outputs"])
+    return Program(items, buffers, tuple(data["inputs"]), outputs, data["arena_bytes"], data["variables"])
