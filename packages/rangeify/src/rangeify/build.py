@@ -10,7 +10,7 @@ from rangeify.callify import check_call, transform_to_call
 from rangeify.config import Config
 from rangeify.lowering import Lowered, lower_call
 from rangeify.memory import lifetimes, place
-from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, loaded_slots
+from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule
 from rangeify.tensor import Tensor
 from uopgraph import Ops, UOp
 
@@ -32,10 +32,11 @@ def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
     return build(tensors, Config.from_environment() if config is None else config).schedule
 
 
-def build(tensors: tuple[Tensor, ...], config: Config) -> Built:
-    """Schedule `tensors` and tell where every stored value will be."""
+def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] = ()) -> Built:
+    """Schedule `tensors` and tell where every stored value will be. `holders`: values whose storage must not be
+    overwritten, besides those of `tensors`."""
     sink = UOp.make_sink(*(t.uop for t in tensors))
-    result = transform_to_call(sink, live=frozenset())
+    result = transform_to_call(sink, frozenset(), holders)
     if config.check:
         check_call(result.call)
     lowered = lower_call(result.call, config)
@@ -55,14 +56,11 @@ class _Made:
     def schedule(self, config: Config) -> Schedule:
         calls = self.lowered.linear.src
         written = {c.src[1] for c in calls}
-        read = {c.src[1 + s] for c in calls for s in loaded_slots(c.src[0])}
         params = {p: self.arguments[p.arg.slot] for c in calls for p in c.src[1:] if p.op is Ops.PARAM}
         role = {}
         for p, buffer in params.items():
             held = buffer in self.mentioned
-            role[buffer] = (
-                (Role.INPUT_OUTPUT if held and p in read else Role.OUTPUT) if p in written else Role.INPUT
-            )
+            role[buffer] = (Role.INPUT_OUTPUT if held else Role.OUTPUT) if p in written else Role.INPUT
         seen_outside = [b for out in self.outputs for b in out.toposort() if b.op is Ops.BUFFER]
         for buffer in seen_outside:
             fresh = buffer not in self.mentioned

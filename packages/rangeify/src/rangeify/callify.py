@@ -64,20 +64,71 @@ def _storage_view(node: UOp) -> UOp | None:
     return buffer.reshape(buffer.numel()).shrink([(offset, offset + size)]).reshape(shape)
 
 
-def _target_buffer(target: UOp) -> UOp | None:
-    """The BUFFER that a STORE to `target` writes, or None when the target is no view of storage."""
-    node = target.base
-    while node.op in (Ops.AFTER, Ops.BITCAST):
-        node = node.src[0].base
-    return node if node.op is Ops.BUFFER else None
+def _old_bytes_are_needed(state: UOp, write: UOp, roots: tuple[UOp, ...]) -> bool:
+    """Whether something besides `write` itself still reads `state`, the storage state that it supersedes."""
+    seen: set[UOp] = {write}
+    stack = [r for r in roots if r is not write]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        if node is state:
+            return True
+        seen.add(node)
+        stack.extend(node.src)
+    return False
 
 
-def _without_states(target: UOp, known: dict[UOp, UOp]) -> UOp:
-    """`target` with every AFTER replaced by the storage under it; views stay."""
-    for node in target.toposort(gate=lambda n: n.op is not Ops.BUFFER):
-        source = tuple(known.get(s, s) for s in node.src)
-        known[node] = source[0] if node.op is Ops.AFTER else node.rebuild(source)
-    return known.get(target, target)
+@attrs.define
+class _Storing:
+    """The state of one pass over the tensor graph: what each node became, and the effects in order."""
+
+    roots: tuple[UOp, ...]
+    numbered: dict[UOp, None]
+    new: dict[UOp, UOp] = attrs.field(factory=dict)
+    stored: dict[UOp, UOp] = attrs.field(factory=dict)
+    effects: dict[UOp, None] = attrs.field(factory=dict)
+
+    def value(self, node: UOp, now: UOp) -> UOp:
+        """A numbered value gets a buffer and a STORE into it."""
+        buffer = storage.new_buffer(_host_shape(node), node.dtype, _device_of(node))
+        self.stored[node] = buffer
+        if 0 in node.shape:
+            return buffer
+        filled = buffer.after(buffer.store(now.src[0] if _is_plain_mark(node) else now))
+        self.effects[filled] = None
+        return filled
+
+    def write(self, node: UOp, now: UOp) -> UOp:
+        """AFTER(state, STORE(view of state, value)): in place when nobody needs the old bytes, else into fresh
+        storage, with a copy of the old contents unless all of it is overwritten (design 9, reading 31)."""
+        state, store = now.src[0], now.src[1]
+        if store.op is not Ops.STORE or len(now.src) != 2:
+            raise UnsupportedError(f"a state of storage after {store.op.name}")
+        old = node.src[0]
+        owns = state.op in (Ops.BUFFER, Ops.AFTER)
+        if owns and not _old_bytes_are_needed(old, node, self.roots):
+            buffer = state.buf_uop
+        else:
+            buffer = storage.new_buffer(_host_shape(node), node.dtype, _device_of(node))
+            target, whole = store.src[0], store.src[0].base is state and _is_whole(store.src[0], state)
+            fresh = buffer if whole else buffer.after(buffer.store(state))
+            now = fresh.after(target.substitute({state: fresh}, walk=True).store(store.src[1]))
+        self.stored[node] = buffer
+        self.effects[now] = None
+        return now
+
+
+def _is_plain_mark(node: UOp) -> bool:
+    return node.op is Ops.CONTIGUOUS and node.arg is None
+
+
+def _is_whole(target: UOp, state: UOp) -> bool:
+    """Whether a view of `state` is all of it, in order."""
+    node = target
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    return node is state
 
 
 def _numbered(sink: UOp, live: frozenset[UOp] | None) -> dict[UOp, None]:
@@ -90,40 +141,35 @@ def _numbered(sink: UOp, live: frozenset[UOp] | None) -> dict[UOp, None]:
     for node in sink.toposort(enter_calls=False):
         if node.op is Ops.CONTIGUOUS and (live is None or node in live):
             chosen[node] = None
+        elif node.op is Ops.AFTER and node.src[0].op not in (Ops.BUFFER, Ops.AFTER):
+            chosen[node.src[0]] = None  # a write into a value first gives that value storage
     return chosen
 
 
-def transform_to_call(sink: UOp, live: frozenset[UOp] | None = None) -> CallResult:
+def transform_to_call(
+    sink: UOp, live: frozenset[UOp] | None = None, holders: tuple[UOp, ...] = ()
+) -> CallResult:
     """Give storage to every root of `sink` that needs it and abstract over all buffers.
 
     `live`: CONTIGUOUS values that live Tensors hold and that therefore get lasting storage; None means all.
+    `holders`: what live Tensors stand for; a write goes to fresh storage when one of them, or `sink`, still
+    reads the bytes that it would overwrite.
     """
-    numbered = _numbered(sink, live)
-    stored: dict[UOp, UOp] = {}
-    effects: dict[UOp, None] = {}
-    new: dict[UOp, UOp] = {}
+    pass_ = _Storing((*sink.src, *holders), _numbered(sink, live))
     for node in sink.toposort(enter_calls=False):
         if node.op in (Ops.COPY, Ops.UNSHARD, Ops.MSTACK, Ops.MSELECT, Ops.ALLREDUCE, Ops.CALL):
             raise UnsupportedError(f"{node.op.name} of tensors (several devices and nested calls)")
         if node.is_variable:
             raise UnsupportedError("Variables in tensor expressions")
-        now = node.rebuild(tuple(new[s] for s in node.src))
+        now = node.rebuild(tuple(pass_.new[s] for s in node.src))
         if node.op is Ops.CONTIGUOUS and (view := _storage_view(now.src[0])) is not None:
-            stored[node] = now = view
+            pass_.stored[node] = now = view
         elif node.op is Ops.AFTER:
-            if _target_buffer(now.src[0]) is None:
-                raise UnsupportedError("an assignment into a value without storage")
-            stored[node] = _without_states(now.src[0], {})
-            effects[now] = None
-        elif node in numbered:
-            value = now.src[0] if node.op is Ops.CONTIGUOUS and node.arg is None else now
-            buffer = storage.new_buffer(_host_shape(node), node.dtype, _device_of(node))
-            stored[node] = now = buffer
-            if 0 not in node.shape:
-                now = buffer.after(buffer.store(value))
-                effects[now] = None
-        new[node] = now
-    return CallResult(_parametrise(UOp.make_sink(*effects)), stored)
+            now = pass_.write(node, now)
+        elif node in pass_.numbered:
+            now = pass_.value(node, now)
+        pass_.new[node] = now
+    return CallResult(_parametrise(UOp.make_sink(*pass_.effects)), pass_.stored)
 
 
 def _parametrise(sink: UOp) -> UOp:

@@ -16,7 +16,7 @@ import attrs
 from rangeify.config import Config
 from rangeify.graph import data_srcs
 from uopgraph import AddrSpace, AxisType, BufferizeOpts, GroupOp, Ops, UOp
-from uopgraph.movement import apply_movement_op
+from uopgraph.movement import apply_movement_op, push_index
 
 Indices = tuple[UOp, ...]
 
@@ -172,8 +172,9 @@ def apply_ranges(sink: UOp, found: Ranges) -> UOp:
         if x not in found.inputs:
             new[x] = x.rebuild(tuple(new[s] for s in x.src))
             continue
-        data = data_srcs(x)
-        sources = [_read(x, s, found, new, stages) for s in data]
+        sources = [_read(x, s, found, new, stages) for s in data_srcs(x)]
+        if x.op is Ops.STORE:
+            sources[0] = _target(x, found, new)
         new[x] = _ranged(x, sources, found)
     return new[sink]
 
@@ -195,6 +196,13 @@ def _read(x: UOp, s: UOp, found: Ranges, new: dict[UOp, UOp], stages: dict[UOp, 
         )
         stages[s] = new[s].stage(*(found.outputs[s][a] for a in axes), opts=options)
     return stages[s].index(*(at[a] for a in axes))
+
+
+def _target(store: UOp, found: Ranges, new: dict[UOp, UOp]) -> UOp:
+    """The place that a STORE writes. Views of a target move the index only: a padded view has no value to read, it
+    gates the index."""
+    base, at = push_index(store.src[0], found.outputs[store])
+    return new[base].index(*at)
 
 
 def _ranged(x: UOp, sources: list[UOp], found: Ranges) -> UOp:

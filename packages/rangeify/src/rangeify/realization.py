@@ -23,7 +23,8 @@ def realize(*tensors: Tensor, config: Config | None = None) -> None:
     """Compute `tensors`; afterwards they, and every live Tensor that holds one of their values, have
     storage.
     """
-    built = build(tensors, Config.from_environment() if config is None else config)
+    config = Config.from_environment() if config is None else config
+    built = build(tensors, config, tuple(t.uop for t in live_tensors()))
     schedule = built.schedule
     memory = execute(schedule)
     assert schedule.nodes is not None

@@ -66,11 +66,13 @@ class Tensor:
     Operators build nodes; ``==`` and ``!=`` are element-wise.
     """
 
-    __slots__ = ("__weakref__", "_serial", "_uop")
+    __slots__ = ("__weakref__", "_base", "_serial", "_stored", "_uop")
     __array_priority__ = 1000.0
 
     def __init__(self, data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         self._uop = _as_node(data, None if dtype is None else as_dtype(dtype), device)
+        self._base: tuple[Tensor, Any] | None = None
+        self._stored = False
         self._serial = next(_serial)
         _live[self._serial] = self
 
@@ -80,6 +82,11 @@ class Tensor:
     def uop(self) -> UOp:
         """The graph node of the present value."""
         return self._uop
+
+    @property
+    def has_storage(self) -> bool:
+        """Whether this Tensor names storage (made from data, realised, or written to) rather than an expression."""
+        return self._stored or self._uop.has_buffer_identity(after_ok=True)
 
     def rebind(self, uop: UOp) -> None:
         """Let this Tensor stand for another node of the same value; used when a value gets storage."""
@@ -404,7 +411,10 @@ class Tensor:
 
     def __getitem__(self, key: Any) -> Tensor:
         """Basic indexing: integers, slices, None, Ellipsis. Denotes the value at this time."""
-        return Tensor(self._uop[key])
+        view = Tensor(self._uop[key])
+        if self._base is not None or self.has_storage:
+            view._base = (self, key)
+        return view
 
     def contiguous(self) -> Tensor:
         """The same value, stored: a boundary that fusion does not cross."""
@@ -459,11 +469,34 @@ class Tensor:
     # assignment -----------------------------------------------------------------------------------
 
     def assign(self, value: Any) -> Self:
-        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants
-        follow).
+        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants follow).
 
-        Tensors made earlier keep the old value (design 9).
+        Tensors made earlier keep the old value, with one exception: where this Tensor was made by basic indexing
+        of a Tensor with storage, the assignment writes through to that one (design 9).
         """
+        if self._base is not None:
+            base, key = self._base
+            base[key] = value
+            self._uop = base.uop[key]
+        else:
+            self._stored = self.has_storage
+            self._uop = self._written(self._uop, value)
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write `value`, broadcast, into the part that basic indexing with `key` names; rebinds this Tensor."""
+        if self._base is not None:
+            base, outer = self._base
+            part = Tensor(base.uop[outer])
+            part[key] = value
+            base[outer] = part
+            self._uop = base.uop[outer]
+        else:
+            self._uop = self._written(self._uop[key], value)
+            self._stored = True
+
+    def _written(self, target: UOp, value: Any) -> UOp:
+        """This Tensor's next value: `value` written to `target`, a view of the present one."""
         node = _operand(value)
         if node.op is Ops.CONST and node.dtype.is_weak:
             node = convert(node, self.dtype)
@@ -471,8 +504,42 @@ class Tensor:
             raise AssignError(f"assign dtype mismatch: {node.dtype.name} to {self.dtype.name}")
         if node.device is not None and self.device is not None and node.device != self.device:
             raise AssignError(f"assign device mismatch: {node.device} to {self.device}")
-        self._uop = node.expand(self.shape) if self.shape else node.reshape(())
-        return self
+        node = node.expand(target.shape) if target.shape else node.reshape(())
+        if target is self._uop:
+            return node
+        if 0 in target.shape:
+            return self._uop
+        state = self._storage(node.device)
+        written = state.after(
+            target.substitute({self._uop: state.reshape(self.shape)}, walk=True).store(node)
+        )
+        return written.reshape(self.shape)
+
+    def _storage(self, device: Any) -> UOp:
+        """The storage state behind this Tensor; a value without storage is given one when it is computed."""
+        state = self._uop
+        while state.op is Ops.RESHAPE:
+            state = state.src[0]
+        if state.op in (Ops.BUFFER, Ops.AFTER):
+            return state
+        if state.device is None:
+            return storage.from_array(self.numpy(), device or storage.DEFAULT_DEVICE)
+        return self._uop.contiguous()
+
+    def _inplace(self, value: Any) -> Self:
+        return value if value is NotImplemented else self.assign(value)
+
+    def __iadd__(self, other: Any) -> Self:
+        return self._inplace(self + other)
+
+    def __isub__(self, other: Any) -> Self:
+        return self._inplace(self - other)
+
+    def __imul__(self, other: Any) -> Self:
+        return self._inplace(self * other)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self._inplace(self / other)
 
     # realisation ----------------------------------------------------------------------------------
 

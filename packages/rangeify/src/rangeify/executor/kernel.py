@@ -88,8 +88,13 @@ def _run_block(body: UOp, arrays: Sequence[Array], grid: dict[UOp, _Index]) -> N
     if not places:
         arrays[0][()] = out.reshape(())
         return
-    where = np.broadcast_arrays(*places)
-    arrays[0][tuple(where)] = np.broadcast_to(out, where[0].shape) if where[0].ndim else out.reshape(())
+    where = np.broadcast_arrays(*places, out)[:-1]
+    values = np.broadcast_to(out, where[0].shape)
+    gates = [known[i.src[0]] for i in target.src[1:] if i.op is Ops.WHERE and i.src[2].is_invalid]
+    if gates:
+        inside = np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*gates)), values.shape)
+        where, values = tuple(w[inside] for w in where), values[inside]
+    arrays[0][tuple(where)] = values
 
 
 def _value(node: UOp, known: dict[UOp, Array], arrays: Sequence[Array], grid: dict[UOp, _Index]) -> Array:

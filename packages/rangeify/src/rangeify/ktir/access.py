@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import attrs
-from uopgraph import Ops, UOp, infix
 
 from rangeify.errors import UnsupportedError
 from rangeify.kernels import loops_of, store_of
 from rangeify.schedule_types import Kernel
+from uopgraph import Ops, UOp, infix
 
 
 @attrs.frozen

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from uopgraph import DType
-
 from rangeify.kernels import store_of
 from rangeify.ktir.layout import DeviceLayout
 from rangeify.ktir.plan import KernelPlan, Operand, TileDim
-from rangeify.ktir.scalar import STORAGE_TYPES, ScalarBody
+from rangeify.ktir.scalar import ScalarBody
 from rangeify.ktir.target import for_target
 from rangeify.schedule_types import Kernel
 
@@ -20,18 +18,16 @@ def emit_function(
     kernel: Kernel,
     plan: KernelPlan,
     layouts: Sequence[DeviceLayout],
-    dtypes: Sequence[DType],
     arguments: Sequence[str],
-    attributes: Sequence[str],
 ) -> str:
-    """A ``func.func`` that does `kernel`; `layouts`, `dtypes`, `arguments` and `attributes` by argument slot.
+    """A ``func.func`` that does `kernel`; `layouts` and `arguments` by argument slot.
 
     One view an argument in its device shape, one access tile and load an operand, one ``linalg.generic`` with the
     whole body, one store.
     """
     where = f"kernel {name}"
     value = for_target(store_of(kernel.body).src[1])
-    element = [STORAGE_TYPES[d][0] for d in dtypes]
+    element = [str(layout.stick.element) for layout in layouts]
     lines: list[str] = []
     if math.prod(plan.grid) > 1:
         ids = [f"%id{g}" for g in range(len(plan.grid))]
@@ -77,7 +73,8 @@ def emit_function(
     lines.append(f"ktdp.store %result, %target : {out_type}, {_tile_type(plan.tile_shape)}")
     lines.append("return")
     parameters = ", ".join(
-        f"%{a}: index" + (f" {{{text}}}" if text else "") for a, text in zip(arguments, attributes, strict=True)
+        f'%{a}: index {{ktdp.layout = {layout.stick}, ktdp.name = "{a}"}}'
+        for a, layout in zip(arguments, layouts, strict=True)
     )
     text = "\n".join(f"    {line}" for line in lines)
     return f"  func.func @{name}({parameters}) attributes {{grid = {list(plan.grid)}}} {{\n{text}\n  }}"

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+from ktir.layout import SPARSE
+
+from ktir.types import Type
 from rangeify.errors import UnsupportedError
 from rangeify.ktir.access import Access, KernelAccesses
-from rangeify.ktir.layout import SPARSE, DeviceLayout, device_layout
+from rangeify.ktir.layout import DeviceLayout, device_layout
 from rangeify.schedule_types import Schedule
 
 _Order = tuple[int, ...]
 
 
 def choose_layouts(
-    schedule: Schedule, accesses: tuple[KernelAccesses, ...], lanes: tuple[int, ...]
+    schedule: Schedule, accesses: tuple[KernelAccesses, ...], elements: tuple[Type, ...]
 ) -> tuple[DeviceLayout, ...]:
-    """The layout of every buffer; `lanes[i]` elements of buffer i fill a stick.
+    """The layout of every buffer; `elements[i]` is what buffer i stores on the device.
 
     Kernels are visited from the last to the first: a buffer that nothing constrains has the default order, the
     stick variable of a kernel follows from its output's layout, and each operand must then have that variable
@@ -35,7 +38,8 @@ def choose_layouts(
                     f"kernel {kernel.function_name}",
                 )
     return tuple(
-        device_layout(b.shape, lanes[i], orders.get(i, _default(b.shape))) for i, b in enumerate(schedule.buffers)
+        device_layout(b.shape, elements[i], orders.get(i, _default(b.shape)))
+        for i, b in enumerate(schedule.buffers)
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import ktir
+from ktir.layout import STICK_BYTES
+from ktir.machine import Machine
 
-from rangeify.errors import UnsupportedDtype
+import ktir
+from ktir.types import Type
+from rangeify.errors import UnsupportedDtype, UnsupportedError
 from rangeify.ktir.access import kernel_accesses
 from rangeify.ktir.emit import emit_function
 from rangeify.ktir.layout import DeviceLayout
@@ -19,16 +22,18 @@ from rangeify.memory import lifetimes, place
 from rangeify.schedule_types import Buffer, Kernel, Role, Schedule
 
 
-def lower(schedule: Schedule, machine: ktir.Machine) -> Program:
+def lower(schedule: Schedule, machine: Machine) -> Program:
     """The kernels of `schedule` as KTIR for `machine`, with device layouts and a plan of device memory.
 
     Every kernel is divided over the machine's tiles by whole sticks and rows. Kernels with equal bodies and
     layouts share one module. Raises :class:`rangeify.UnsupportedError` naming the kernel and the operation for
     what has no lowering yet, and :class:`rangeify.UnsupportedDtype` naming the buffer.
     """
-    lanes = tuple(_lanes(b, machine) for b in schedule.buffers)
+    if machine.stick_bytes != STICK_BYTES:
+        raise UnsupportedError(f"a machine with sticks of {machine.stick_bytes} bytes")
+    elements = tuple(_element(b) for b in schedule.buffers)
     accesses = tuple(kernel_accesses(k) for k in schedule.kernels)
-    layouts = choose_layouts(schedule, accesses, lanes)
+    layouts = choose_layouts(schedule, accesses, elements)
     modules: dict[str, ktir.Module] = {}
     items = []
     for kernel, access in zip(schedule.kernels, accesses, strict=True):
@@ -36,11 +41,10 @@ def lower(schedule: Schedule, machine: ktir.Machine) -> Program:
         name = function_name(kernel, mine)
         if name not in modules:
             plan = plan_kernel(access, mine, machine.tiles, f"kernel {name}")
-            dtypes = [schedule.buffers[b].dtype for b in kernel.buffers]
             arguments = ["out", *(f"in{i}" for i in range(1, len(mine)))]
-            attributes = [_attributes(a, layout) for a, layout in zip(arguments, mine, strict=True)]
-            text = emit_function(name, kernel, plan, mine, dtypes, arguments, attributes)
-            modules[name] = ktir.parse(f"module {{\n{text}\n}}\n", file=name)
+            text = emit_function(name, kernel, plan, mine, arguments)
+            head = _module_attributes(machine)
+            modules[name] = ktir.parse(f"module{head} {{\n{text}\n}}\n", file=name)
             ktir.verify(modules[name])
         items.append(Launch(name, modules[name], kernel.buffers))
     return _program(schedule, tuple(items), layouts, machine)
@@ -55,34 +59,40 @@ def function_name(kernel: Kernel, layouts: Sequence[DeviceLayout]) -> str:
     return f"{kernel.body.arg.function_name}_{digest[:8]}"
 
 
-def _lanes(buffer: Buffer, machine: ktir.Machine) -> int:
-    storage = STORAGE_TYPES.get(buffer.dtype)
-    if storage is None:
+def _element(buffer: Buffer) -> Type:
+    element = STORAGE_TYPES.get(buffer.dtype)
+    if element is None:
         raise UnsupportedDtype(buffer.dtype.name, f"buffer {buffer.name}")
-    return int(machine.stick_bytes) // storage[1]
+    return element
 
 
-def _attributes(argument: str, layout: DeviceLayout) -> str:
-    raise NotImplementedError
+def _module_attributes(machine: Machine) -> str:
+    """The switches of `machine` that differ from what a module means without them (reading 5, 7)."""
+    plain = Machine()
+    changed = {
+        f"ktdp.{field}": str(getattr(machine, field))
+        for field in ("address_unit", "f16_format", "grid_order")
+        if getattr(machine, field) != getattr(plain, field)
+    }
+    if not changed:
+        return ""
+    return " attributes {" + ", ".join(f'{k} = "{v}"' for k, v in changed.items()) + "}"
 
 
 def _program(
-    schedule: Schedule, items: tuple[Launch, ...], layouts: Sequence[DeviceLayout], machine: ktir.Machine
+    schedule: Schedule, items: tuple[Launch, ...], layouts: Sequence[DeviceLayout], machine: Machine
 ) -> Program:
-    nbytes = [
-        layout.elements * STORAGE_TYPES[b.dtype][1] for b, layout in zip(schedule.buffers, layouts, strict=True)
-    ]
-    planned = {i: nbytes[i] for i, b in enumerate(schedule.buffers) if b.role is Role.TEMPORARY}
-    placement = place(lifetimes((k.buffers for k in items), planned), int(machine.stick_bytes))
+    planned = {
+        i: layouts[i].stick.device_bytes for i, b in enumerate(schedule.buffers) if b.role is Role.TEMPORARY
+    }
+    placement = place(lifetimes((k.buffers for k in items), planned), machine.stick_bytes)
     buffers = tuple(
         ProgramBuffer(
             b.name,
             b.shape,
             b.dtype.name,
-            STORAGE_TYPES[b.dtype][0],
-            layouts[i],
+            layouts[i].stick,
             Place.ARENA if b.role is Role.TEMPORARY else Place(b.role.value),
-            nbytes[i],
             placement.offsets.get(i),
         )
         for i, b in enumerate(schedule.buffers)

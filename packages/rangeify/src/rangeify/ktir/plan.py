@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from uopgraph import UOp
 
 from rangeify.errors import UnsupportedError
 from rangeify.ktir.access import Access, Coordinate, KernelAccesses
 from rangeify.ktir.division import divide
 from rangeify.ktir.layout import DeviceLayout, Part
 from rangeify.ktir.layouts import stick_loop
+from uopgraph import UOp
 
 
 @attrs.frozen
@@ -107,7 +107,8 @@ class _TileBuilder:
                 case Part.TILE:
                     if at.loop is not None and at.constant % self.lanes:
                         raise UnsupportedError(
-                            f"a slice that starts {at.constant % self.lanes} elements into a stick", self.where
+                            f"a slice that starts {at.constant % self.lanes} elements into a stick",
+                            self.where,
                         )
                     dims.append(self._moving(at, Part.TILE, at.constant // self.lanes))
                 case Part.LANE:

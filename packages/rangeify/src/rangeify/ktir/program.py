@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-import ktir
-from uopgraph import UOp, from_json, to_json
+from ktir.layout import StickLayout, layout_from_json
 
+import ktir
 from rangeify.errors import RangeifyError
-from rangeify.ktir.layout import DeviceLayout, device_layout
+from uopgraph import UOp, from_json, to_json
 
 
 class Place(enum.Enum):
@@ -26,16 +26,14 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class ProgramBuffer:
-    """Device storage. ``dtype`` is NumPy's name of the host dtype, ``element`` the KTIR type in device memory.
-    ``nbytes``: device bytes with padding; ``offset``: byte offset in the arena, None for external buffers."""
+    """Device storage. ``dtype`` is NumPy's name of the host dtype; the device format stands in the layout.
+    ``offset``: byte offset in the arena, None for external buffers."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    element: str
-    layout: DeviceLayout
+    layout: StickLayout
     place: Place
-    nbytes: int
     offset: int | None = None
 
 
@@ -81,11 +79,8 @@ class Program:
                     "name": b.name,
                     "shape": list(b.shape),
                     "dtype": b.dtype,
-                    "element": b.element,
-                    "order": list(b.layout.order),
-                    "lanes": b.layout.lanes,
+                    "layout": b.layout.to_json(),
                     "place": b.place.value,
-                    "nbytes": b.nbytes,
                     "offset": b.offset,
                 }
                 for b in self.buffers
@@ -108,7 +103,7 @@ class Program:
             raise ProgramFormatError(f"not a program of format {FORMAT}")
         try:
             return _decode(data)
-        except (KeyError, TypeError, ValueError, IndexError, AssertionError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, ktir.KtirError) as error:
             raise ProgramFormatError(f"malformed program: {type(error).__name__}: {error}") from error
 
 
@@ -119,6 +114,13 @@ class ProgramFormatError(RangeifyError, ValueError):
     """Text that is no program."""
 
 
+def _stick_layout(document: dict[str, Any], shape: list[int]) -> StickLayout:
+    layout = layout_from_json(document, shape)
+    if not isinstance(layout, StickLayout):
+        raise ProgramFormatError("a program's buffers have stick layouts")
+    return layout
+
+
 def _decode(data: dict[str, Any]) -> Program:
     modules = {name: ktir.parse(text) for name, text in data["modules"].items()}
     buffers = tuple(
@@ -126,10 +128,8 @@ def _decode(data: dict[str, Any]) -> Program:
             b["name"],
             tuple(b["shape"]),
             b["dtype"],
-            b["element"],
-            device_layout(tuple(b["shape"]), b["lanes"], tuple(b["order"])),
+            _stick_layout(b["layout"], b["shape"]),
             Place(b["place"]),
-            b["nbytes"],
             b["offset"],
         )
         for b in data["buffers"]

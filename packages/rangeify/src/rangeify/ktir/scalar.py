@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
-from uopgraph import DType, GroupOp, Ops, UOp, dtypes
 
+from ktir.types import BF16, F16, F32, IntegerType, Type
 from rangeify.errors import UnsupportedError
+from uopgraph import DType, GroupOp, Ops, UOp, dtypes
 
 #: What an element is in a kernel body, and what it is in device memory (bool: f16 0 and 1, reading 7).
 BODY_TYPES: Final[Mapping[DType, str]] = {
@@ -28,14 +29,14 @@ BODY_TYPES: Final[Mapping[DType, str]] = {
     dtypes.float32: "f32",
     dtypes.float64: "f64",
 }
-STORAGE_TYPES: Final[Mapping[DType, tuple[str, int]]] = {
-    dtypes.bool: ("f16", 2),
-    dtypes.float16: ("f16", 2),
-    dtypes.bfloat16: ("bf16", 2),
-    dtypes.float32: ("f32", 4),
-    dtypes.int32: ("i32", 4),
-    dtypes.int16: ("i16", 2),
-    dtypes.int8: ("i8", 1),
+STORAGE_TYPES: Final[Mapping[DType, Type]] = {
+    dtypes.bool: F16,
+    dtypes.float16: F16,
+    dtypes.bfloat16: BF16,
+    dtypes.float32: F32,
+    dtypes.int32: IntegerType(32),
+    dtypes.int16: IntegerType(16),
+    dtypes.int8: IntegerType(8),
 }
 
 _UNARY: Final[Mapping[Ops, str]] = {
@@ -191,4 +192,3 @@ def _class(dtype: DType) -> int:
     if dtype.is_float:
         return 0
     return 3 if dtype is dtypes.bool else 2 if dtype.is_unsigned else 1
-
