@@ -85,7 +85,9 @@ class Tensor:
 
     @property
     def has_storage(self) -> bool:
-        """Whether this Tensor names storage (made from data, realised, or written to) rather than an expression."""
+        """Whether this Tensor names storage (made from data, realised, or written to) rather than an
+        expression.
+        """
         return self._stored or self._uop.has_buffer_identity(after_ok=True)
 
     def rebind(self, uop: UOp) -> None:
@@ -469,9 +471,11 @@ class Tensor:
     # assignment -----------------------------------------------------------------------------------
 
     def assign(self, value: Any) -> Self:
-        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants follow).
+        """Rebind this Tensor to `value`, broadcast to this shape. The dtype must be the same (constants
+        follow).
 
-        Tensors made earlier keep the old value, with one exception: where this Tensor was made by basic indexing
+        Tensors made earlier keep the old value, with one exception: where this Tensor was made by basic
+        indexing
         of a Tensor with storage, the assignment writes through to that one (design 9).
         """
         if self._base is not None:
@@ -484,7 +488,9 @@ class Tensor:
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write `value`, broadcast, into the part that basic indexing with `key` names; rebinds this Tensor."""
+        """Write `value`, broadcast, into the part that basic indexing with `key` names; rebinds this
+        Tensor.
+        """
         if self._base is not None:
             base, outer = self._base
             part = Tensor(base.uop[outer])

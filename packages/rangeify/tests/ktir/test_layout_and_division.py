@@ -49,7 +49,9 @@ def device_index(layout: DeviceLayout, index: tuple[int, ...]) -> tuple[int, ...
     return tuple(out)
 
 
-sizes = st.lists(st.integers(1, 5) | st.sampled_from([32, 33, 70]), max_size=3)
+sizes = st.lists(st.integers(1, 4) | st.sampled_from([33, 70]), max_size=3).filter(
+    lambda s: math.prod(s) < 800
+)
 
 
 @given(st.data(), sizes)

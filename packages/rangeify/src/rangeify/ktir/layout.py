@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 
 import attrs
-from ktir.layout import MAX_RANK, SPARSE, StickLayout
 
+from ktir.layout import MAX_RANK, SPARSE, StickLayout
 from ktir.types import Type
 from rangeify.errors import UnsupportedError
 
@@ -25,7 +25,9 @@ class Part(enum.Enum):
 
 @attrs.frozen
 class DeviceDim:
-    """One dimension of the device array: a part of host dimension `host` (None: synthetic), `size` entries."""
+    """One dimension of the device array: a part of host dimension `host` (None: synthetic), `size`
+    entries.
+    """
 
     host: int | None
     part: Part

@@ -1,10 +1,10 @@
-"""One device layout per buffer of a schedule, chosen so that every kernel finds its operands in matching sticks
+"""One device layout per buffer of a schedule, chosen so that every kernel finds its operands in matching
+sticks
 (planning spec 1.5 and 1.9)."""
 
 from __future__ import annotations
 
 from ktir.layout import SPARSE
-
 from ktir.types import Type
 from rangeify.errors import UnsupportedError
 from rangeify.ktir.access import Access, KernelAccesses
@@ -19,7 +19,8 @@ def choose_layouts(
 ) -> tuple[DeviceLayout, ...]:
     """The layout of every buffer; `elements[i]` is what buffer i stores on the device.
 
-    Kernels are visited from the last to the first: a buffer that nothing constrains has the default order, the
+    Kernels are visited from the last to the first: a buffer that nothing constrains has the default order,
+    the
     stick variable of a kernel follows from its output's layout, and each operand must then have that variable
     (or none) inside its sticks. Raises :class:`UnsupportedError` where two kernels disagree.
     """
@@ -55,7 +56,8 @@ def stick_loop(access: Access, order: _Order) -> int | None:
 
 
 def _order_with(access: Access, stick: int | None) -> _Order:
-    """The order of an operand's dimensions that puts loop `stick` inside the sticks: the default one if it does,
+    """The order of an operand's dimensions that puts loop `stick` inside the sticks: the default one if it
+    does,
     else the default with that dimension last, else sticks with one useful element."""
     default = tuple(range(len(access.coordinates)))
     if _fits(access, default, stick):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import ktir
 from ktir.layout import STICK_BYTES
 from ktir.machine import Machine
-
-import ktir
 from ktir.types import Type
 from rangeify.errors import UnsupportedDtype, UnsupportedError
 from rangeify.ktir.access import kernel_accesses
@@ -26,7 +25,8 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
     """The kernels of `schedule` as KTIR for `machine`, with device layouts and a plan of device memory.
 
     Every kernel is divided over the machine's tiles by whole sticks and rows. Kernels with equal bodies and
-    layouts share one module. Raises :class:`rangeify.UnsupportedError` naming the kernel and the operation for
+    layouts share one module. Raises :class:`rangeify.UnsupportedError` naming the kernel and the operation
+    for
     what has no lowering yet, and :class:`rangeify.UnsupportedDtype` naming the buffer.
     """
     if machine.stick_bytes != STICK_BYTES:
@@ -51,7 +51,8 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
 
 
 def function_name(kernel: Kernel, layouts: Sequence[DeviceLayout]) -> str:
-    """The kernel's function name (reading 41); where a layout is not the default one, the layouts count as part of
+    """The kernel's function name (reading 41); where a layout is not the default one, the layouts count as
+    part of
     the body."""
     if all(layout.is_default for layout in layouts):
         return kernel.function_name

@@ -16,8 +16,10 @@ from uopgraph import UOp
 
 @attrs.frozen
 class TileDim:
-    """One device dimension of an operand's tile: it starts at ``grid * step + offset`` (``grid``: position of the
-    grid dimension, None: not split), has `size` entries and follows loop `axis` of the tile (None: one entry)."""
+    """One device dimension of an operand's tile: it starts at ``grid * step + offset`` (``grid``: position
+    of the
+    grid dimension, None: not split), has `size` entries and follows loop `axis` of the tile (None: one
+    entry)."""
 
     grid: int | None
     step: int
@@ -36,7 +38,8 @@ class Operand:
 
 @attrs.frozen(eq=False)
 class KernelPlan:
-    """``grid``: one entry per split loop, in numbering order (the first is the fastest). ``tile_shape``: extents of
+    """``grid``: one entry per split loop, in numbering order (the first is the fastest). ``tile_shape``:
+    extents of
     the tile loops, which are the device dimensions of the output. ``loads``: INDEX node -> operand."""
 
     grid: tuple[int, ...]

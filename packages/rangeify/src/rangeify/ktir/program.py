@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from ktir.layout import StickLayout, layout_from_json
 
 import ktir
+from ktir.layout import StickLayout, layout_from_json
 from rangeify.errors import RangeifyError
 from uopgraph import UOp, from_json, to_json
 
@@ -39,7 +39,8 @@ class ProgramBuffer:
 
 @attrs.frozen(eq=False)
 class Launch:
-    """One launch of a lowered kernel: the function, its module, and a buffer index per argument in function order.
+    """One launch of a lowered kernel: the function, its module, and a buffer index per argument in
+    function order.
     Equal kernels share one module object."""
 
     function: str
