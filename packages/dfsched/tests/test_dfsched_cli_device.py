@@ -28,7 +28,8 @@ def test_tables() -> None:
     text = result.stdout
     for part in (
         "device @spyre", "32 cores", "#ktdp.memory_space<global> is HBM", "memories", "units", "links",
-        "routes", "instances", "112 GiB", "204.8", "MNILU -> LX -> LXLU", "ordered, depth 16", "private to SFP",
+        "routes", "instances", "112 GiB", "204.8", "MNILU -> LX -> LXLU",
+        "ordered, depth 16", "private to SFP",
         "f16 64", "address buffer",
     ):  # fmt: skip
         assert part in text, part

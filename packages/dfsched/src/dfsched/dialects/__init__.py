@@ -9,6 +9,7 @@ from dfsched.dialects.dataflow import DATAFLOW
 from dfsched.dialects.ktdf import KTDF
 from dfsched.dialects.ktdf_arch import KTDF_ARCH
 from dfsched.dialects.ktdf_lowering import KTDF_LOWERING
+from dfsched.dialects.pdl import PDL
 from dfsched.dialects.symbol import SYMBOL
 from dfsched.dialects.uniform import UNIFORM
 from dfsched.dialects.vectorchain import VECTORCHAIN
@@ -22,6 +23,7 @@ DIALECTS: tuple[Dialect, ...] = (
     KTDF,
     KTDF_ARCH,
     KTDF_LOWERING,
+    PDL,
     DATAFLOW,
     AGEN,
     VECTORCHAIN,
