@@ -12,6 +12,7 @@ __all__ = [
     "ArchitectureError",
     "DeviceNotFound",
     "DfschedError",
+    "PatternError",
     "RouteError",
     "UnsupportedDevice",
 ]
@@ -91,3 +92,14 @@ class AddressError(DfschedError):
             f"cannot allocate {self.size_bytes} bytes aligned to {self.alignment_bytes} in {self.memory}: "
             f"capacity {self.capacity_bytes} bytes, {self.allocated_bytes} bytes already allocated"
         )
+
+
+@frozen(str=False)
+class PatternError(DfschedError):
+    """A device pattern cannot be compiled, or a set of patterns does not come to an end."""
+
+    message: str
+    location: Location | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.location is None else str(Diagnostic(self.message, self.location))

@@ -12,7 +12,7 @@ from typing import TypeVar
 import attrs
 from attrs import frozen
 
-from dfsched.architecture.description import Description, Timing
+from dfsched.architecture.description import Description, PatternBlock, Timing
 from dfsched.architecture.features import Access, AddressBuffer, Features, Queue, RegisterFile, Simd, Transfer
 from dfsched.architecture.kinds import Kind, kind_text
 from dfsched.architecture.memory_tree import MemoryTree, build_memory_tree
@@ -468,6 +468,8 @@ def _canonical(value: object) -> str:
         ):
             fields = (f"{a.name}={_canonical(getattr(value, a.name))}" for a in attrs.fields(type(value)))
             return f"{type(value).__name__}({','.join(fields)})"
+        case PatternBlock(text=text):
+            return repr(text)
         case tuple():
             return f"[{','.join(map(_canonical, value))}]"
         case str():

@@ -15,12 +15,25 @@ from attrs import field, frozen
 
 from dfsched.architecture.kinds import Kind, kind_of, kind_text
 from dfsched.architecture.resources import Datapath, Endpoint, Group, Memory, Resource, Switch, Unit
+from dfsched.dialects.ktdf_arch import PatternsOp
 from dfsched.errors import ArchitectureError
 from ktir.attribute import Attribute
 
-__all__ = ["Description", "Timing"]
+__all__ = ["Description", "PatternBlock", "Timing"]
 
 R = TypeVar("R", bound=Resource)
+
+
+@frozen
+class PatternBlock:
+    """One ``patterns`` block: its checkpoints (none: always on), its text, and the operation itself.
+
+    Blocks are equal if their texts are.
+    """
+
+    checkpoints: tuple[str, ...]
+    text: str = field(repr=False)
+    operation: PatternsOp = field(eq=False, repr=False)
 
 
 @frozen
@@ -51,7 +64,7 @@ class Description:
     version: int | None = None
     mem_space_mapping: tuple[tuple[Kind, Kind], ...] = ()
     attributes: tuple[tuple[str, object], ...] = ()
-    patterns: tuple[object, ...] = field(default=(), repr=False)
+    patterns: tuple[PatternBlock, ...] = field(default=(), repr=False)
     timing: Timing = DEFAULT_TIMING
     cores: int = 32
     stick_bytes: int = 128

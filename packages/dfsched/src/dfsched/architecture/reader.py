@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import ktir
 from dfsched.architecture.architecture import Architecture
 from dfsched.architecture.builder import DeviceBuilder, GroupBuilder
-from dfsched.architecture.description import Timing
+from dfsched.architecture.description import PatternBlock, Timing
 from dfsched.architecture.feature_attributes import features_of
 from dfsched.architecture.kinds import Kind, kind_of
 from dfsched.architecture.resources import Endpoint
@@ -63,7 +64,11 @@ def read_device(definition: DeviceOp, overlay: Mapping[str, Attribute] | None = 
         "mem_space_mapping": _mapping(definition, attributes),
         "attributes": tuple(sorted((k, v) for k, v in attributes.items() if k != "mem_space_mapping")),
         "timing": Timing(**{name: numbers[name] for name in _TIMING if name in numbers}),
-        "patterns": tuple(op for op in definition.operations if isinstance(op, PatternsOp)),
+        "patterns": tuple(
+            PatternBlock(op.checkpoints, ktir.print_module(op), op)
+            for op in definition.operations
+            if isinstance(op, PatternsOp)
+        ),
     }
     for field, name in (("cores", "num_cores"), ("stick_bytes",) * 2, ("core_span_bytes",) * 2):
         if name in numbers:
