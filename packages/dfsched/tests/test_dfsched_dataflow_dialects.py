@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (lines of MLIR)
 """The dialects of DataflowIR: text in, text out, and what their verifiers say."""
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from dfsched.architecture.resources import Datapath, Endpoint, Group, Memory, Re
 from dfsched.dialects.ktdf_arch import PatternsOp
 from dfsched.errors import ArchitectureError
 from ktir.attribute import Attribute
+from ktir.dialects.ktdp import MemorySpace
 
 __all__ = ["Description", "PatternBlock", "Timing"]
 
@@ -256,6 +257,4 @@ def _named(kind: Kind) -> Kind:
 
 def _without_tile(space: Kind) -> Kind:
     """A memory space with its compute-tile id removed (``ct_local, ct_id = 3`` becomes ``ct_local``)."""
-    if attrs.has(type(space)) and getattr(space, "ct_id", None) is not None:
-        return attrs.evolve(space, ct_id=None)  # type: ignore[misc]
-    return space
+    return attrs.evolve(space, ct_id=None) if isinstance(space, MemorySpace) else space

@@ -131,7 +131,7 @@ def _print_arguments(printer: Printer, values: Sequence[Value]) -> None:
     printer.write(")")
 
 
-@operation("pdl.pattern", traits=(ISOLATED, SINGLE_BLOCK))
+@operation("pdl.pattern", traits=(ISOLATED, SINGLE_BLOCK, NO_TERMINATOR))
 class PatternOp(Operation):
     """A pattern: what to match, and (its terminator) how to rewrite it. Higher benefit is tried first."""
 

@@ -77,6 +77,11 @@ class Alloc(Operation):
             )
 
 
+@operation("memref.alloca", traits=(ALLOCATES,))
+class Alloca(Alloc):
+    """Fresh memory that lives as long as the enclosing scope."""
+
+
 @operation("memref.dealloc", assembly="$memref attr-dict `:` type($memref)", traits=(WRITES,))
 class Dealloc(Operation):
     """Frees memory."""
@@ -322,6 +327,7 @@ DIALECT = Dialect(
     "memref",
     (
         Alloc,
+        Alloca,
         Dealloc,
         Copy,
         Cast,

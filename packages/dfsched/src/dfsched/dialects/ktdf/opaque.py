@@ -25,7 +25,7 @@ class Opaque(Operation):
 
     ins = variadic_operand()
     outs = variadic_operand()
-    template = attribute(StringAttr)
+    template = attribute(StringAttr, name="template_name")
     values = variadic_result()
 
     @classmethod
@@ -44,7 +44,7 @@ class Opaque(Operation):
                 types = parser.parse_type_list()
             parser.expect(")")
             groups.append(parser.resolve_all(uses, types))
-        attributes["template"] = StringAttr(template)
+        attributes["template_name"] = StringAttr(template)
         attributes[OPERAND_SEGMENTS] = DenseArrayAttr(I32, (len(groups[0]), len(groups[1])))
         return cls.create(
             [*groups[0], *groups[1]],
@@ -57,7 +57,7 @@ class Opaque(Operation):
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.attribute(self.template)
-        printer.attr_dict(self.attributes, elided=("template", OPERAND_SEGMENTS))
+        printer.attr_dict(self.attributes, elided=("template_name", OPERAND_SEGMENTS))
         if self.results:
             printer.write(" -> ")
             printer.types([value.type for value in self.results])
