@@ -52,7 +52,7 @@ def emit_function(
         inputs.append(f"%load{number}")
         types.append(tensor)
         maps.append(_map(operand, len(plan.tile_shape)))
-        body.loaded(node, f"%in{number}")
+        body.loaded(node, f"%e{number}")
     body.emit(value)
     result = body.stored(value)
     out_element = element[plan.store.slot]
@@ -65,8 +65,8 @@ def emit_function(
         f"%result = linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{iterators}]}} "
         f"{ins}outs(%init : {out_type}) {{"
     )
-    block = [f"%in{i}: {element[o.slot]}" for i, o in enumerate(plan.loads.values())]
-    lines.append(f"^bb0({', '.join([*block, f'%out: {out_element}'])}):")
+    block = [f"%e{i}: {element[o.slot]}" for i, o in enumerate(plan.loads.values())]
+    lines.append(f"^bb0({', '.join([*block, f'%o: {out_element}'])}):")
     lines += [f"  {line}" for line in body.lines]
     lines.append(f"  linalg.yield {result} : {out_element}")
     lines.append(f"}} -> {out_type}")
