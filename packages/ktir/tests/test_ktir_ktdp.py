@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - MLIR text is not wrapped
+
 """The ktdp dialect: text round trips and verbatim diagnostics (KTIR spec 1, checklist)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - MLIR text is not wrapped
+
 """The spyreop dialect: text round trips and diagnostics (KTIR spec 2, checklist 90-94)."""
 
 from __future__ import annotations

@@ -16,7 +16,20 @@ from ktir.errors import (
     UnsupportedError,
     VerifyError,
 )
+from ktir.interface import (
+    Argument,
+    ArgumentKind,
+    ConstantBuffer,
+    Role,
+    SignatureError,
+    constant_buffers,
+    find_argument,
+    find_function,
+    signature,
+)
 from ktir.ir import Block, BlockArgument, Label, Operation, OpResult, Region, UnregisteredOp, Value
+from ktir.layout import Layout, LayoutError, LinearLayout, StickLayout
+from ktir.machine import AddressUnit, F16Format, GridOrder, Machine, MachineError
 from ktir.parser import parse
 from ktir.printer import print_module
 from ktir.verifier import verify
@@ -34,16 +47,27 @@ def load(path: str | Path, context: Context | None = None) -> Module:
 
 
 __all__ = [
+    "AddressUnit",
+    "Argument",
+    "ArgumentKind",
     "Block",
     "BlockArgument",
+    "ConstantBuffer",
     "Context",
     "Diagnostic",
     "Dialect",
     "EditError",
     "EditOp",
     "Editor",
+    "F16Format",
+    "GridOrder",
     "KtirError",
     "Label",
+    "Layout",
+    "LayoutError",
+    "LinearLayout",
+    "Machine",
+    "MachineError",
     "Module",
     "Note",
     "OpResult",
@@ -51,13 +75,20 @@ __all__ = [
     "ParseError",
     "Region",
     "RewriteLimitError",
+    "Role",
+    "SignatureError",
+    "StickLayout",
     "UnregisteredOp",
     "UnsupportedError",
     "Value",
     "VerifyError",
+    "constant_buffers",
     "edit",
+    "find_argument",
+    "find_function",
     "load",
     "parse",
     "print_module",
+    "signature",
     "verify",
 ]

@@ -1,0 +1,244 @@
+
+"""`ktir.signature` and `ktir.constant_buffers` on small kernels (KTIR spec 3.3, 4.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+import ktir
+from ktir import ArgumentKind, Role, SignatureError
+from ktir.layout import LinearLayout, StickLayout
+from ktir.types import F16, F32
+
+SETS = """
+#b4 = affine_set<(i) : (i >= 0, -i + 3 >= 0)>
+#b2 = affine_set<(i, j) : (i >= 0, j >= 0)>
+#id = affine_map<(i) -> (i)>
+#id2 = affine_map<(i, j) -> (i, j)>
+"""
+PLACE = "{coordinate_set = #b4, memory_space = #ktdp.memory_space<global>}"
+PLACE2 = "{coordinate_set = #b2, memory_space = #ktdp.memory_space<global>}"
+
+
+def kernel(arguments: str, body: str, module: str = "") -> ktir.Module:
+    parsed = ktir.parse(f"{SETS}\nmodule {module} {{ func.func @k({arguments}) {{\n{body}\nreturn }} }}")
+    ktir.verify(parsed)
+    return parsed
+
+
+def view(name: str, offset: str, size: int | str = 96, element: str = "f16") -> str:
+    shown = "?" if isinstance(size, str) else size
+    return f"%{name} = ktdp.construct_memory_view {offset}, sizes: [{size}], strides: [1] {PLACE} : memref<{shown}x{element}>"
+
+
+def use(name: str, how: str, size: int | str = 96, element: str = "f16") -> str:
+    shown = "?" if isinstance(size, str) else size
+    tile = f"""%c{name} = arith.constant 0 : index
+    %t{name} = ktdp.construct_access_tile %{name}[%c{name}] {{access_tile_set = #b4, access_tile_order = #id}} : memref<{shown}x{element}> -> !ktdp.access_tile<4xindex>
+    %d{name} = tensor.empty() : tensor<4x{element}>
+    """
+    if "load" in how:
+        tile += f"%l{name} = ktdp.load %t{name} : <4xindex> -> tensor<4x{element}>\n"
+    if "store" in how:
+        tile += f"ktdp.store %d{name}, %t{name} : tensor<4x{element}>, <4xindex>\n"
+    return tile
+
+
+def test_pointers_scalars_and_roles() -> None:
+    arguments = ktir.signature(
+        kernel(
+            "%x: index, %y: index, %z: index, %shift: index, %scale: f16, %n: i32",
+            "\n".join([view("a", "%x"), view("b", "%y", 48, "f32"), view("c", "%z"),
+                       use("a", "load"), use("b", "store", 48, "f32"), use("c", "load store")]),
+        )
+    )  # fmt: skip
+    assert [a.name for a in arguments] == ["x", "y", "z", "shift", "scale", "n"]
+    assert [a.index for a in arguments] == list(range(6))
+    assert [a.kind for a in arguments] == [ArgumentKind.POINTER] * 3 + [ArgumentKind.SCALAR] * 3
+    assert [a.role for a in arguments] == [Role.INPUT, Role.OUTPUT, Role.INPUT_OUTPUT, None, None, None]
+    assert [a.dtype for a in arguments] == ["float16", "float32", "float16", "int64", "float16", "int32"]
+    assert [a.shape for a in arguments] == [(96,), (48,), (96,), None, None, None]
+    assert arguments[1].layout == LinearLayout((48,), F32)
+
+
+def test_names() -> None:
+    """An attribute wins, then the text's name; `argN` always works for look-up."""
+    arguments = ktir.signature(kernel('%a: index {ktdp.name = "first"}, %0: i32, %b: i32', view("v", "%a")))
+    assert [a.name for a in arguments] == ["first", "arg1", "b"]
+    assert ktir.find_argument(arguments, "first").index == 0
+    assert ktir.find_argument(arguments, "arg2").name == "b"
+    with pytest.raises(KeyError, match="no argument named 'c', the kernel has: first, arg1, b"):
+        ktir.find_argument(arguments, "c")
+    with pytest.raises(SignatureError, match="arguments 0 and 1 are both named 'b'"):
+        ktir.signature(kernel('%a: i32 {ktdp.name = "b"}, %b: i32', ""))
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [
+        "%t = ktdp.get_compute_tile_id : index\n%c = arith.constant 96 : index\n%m = arith.muli %t, %c : index\n"
+        "%o = arith.addi %x, %m : index",
+        "%c = arith.constant 64 : index\n%m = arith.muli %s, %c : index\n%o = arith.addi %m, %x : index",
+        "%o = affine.apply affine_map<(d0)[s0] -> (d0 + s0 * 16)>(%x)[%s]",
+        "%c = arith.constant 8 : index\n%r = arith.remui %s, %c : index\n%o = arith.addi %x, %r : index",
+        "%z = arith.constant 0 : index\n%o = arith.subi %x, %z : index",
+    ],
+)
+def test_offsets_with_free_terms(offset: str) -> None:
+    """byte = p + (p-free); what multiplies or wraps is no address."""
+    arguments = ktir.signature(
+        kernel("%x: index, %s: index", offset + "\n" + view("a", "%o") + use("a", "load"))
+    )
+    assert [a.kind for a in arguments] == [ArgumentKind.POINTER, ArgumentKind.SCALAR]
+
+
+def test_largest_view_gives_the_shape() -> None:
+    body = f"""%c = arith.constant 64 : index
+    {view("small", "%x", 8)}
+    %big = ktdp.construct_memory_view %x, sizes: [4, 32], strides: [32, 1] {PLACE2} : memref<4x32xf16>
+    """
+    (argument,) = ktir.signature(kernel("%x: index", body))
+    assert argument.shape == (4, 32)
+
+
+def test_transposed_and_strided_views() -> None:
+    """The host array is the one in whose C order the view walks; otherwise it is flat."""
+    for sizes, strides, shape in [
+        ("[32, 4]", "[1, 32]", (4, 32)),
+        ("[4, 32]", "[64, 1]", (3 * 64 + 32,)),
+        ("[4, 1]", "[1, 7]", (1, 4)),
+    ]:
+        body = f"%v = ktdp.construct_memory_view %x, sizes: {sizes}, strides: {strides} {PLACE2} : memref<{sizes[1:-1].replace(', ', 'x')}xf16>"
+        (argument,) = ktir.signature(kernel("%x: index", body))
+        assert argument.shape == shape
+
+
+def test_views_behind_each_other_make_a_flat_buffer() -> None:
+    body = f"%c = arith.constant 96 : index\n%o = arith.addi %x, %c : index\n{view('a', '%x')}\n{view('b', '%o')}"
+    (argument,) = ktir.signature(kernel("%x: index", body))
+    assert argument.shape == (192,)
+
+
+def test_layout_attribute() -> None:
+    layout = StickLayout.default((37, 130), F16)
+    body = f"%v = ktdp.construct_memory_view %x, sizes: [111, 64], strides: [64, 1] {PLACE2} : memref<111x64xf16>"
+    (argument,) = ktir.signature(kernel(f"%x: index {{ktdp.layout = {layout}}}", body))
+    assert argument.layout == layout
+    assert argument.shape == (37, 130)
+    with pytest.raises(
+        SignatureError, match=r"'ktdp.layout' of argument 'x' says f16, but its view has elements of type f32"
+    ):
+        ktir.signature(kernel(f"%x: index {{ktdp.layout = {layout}}}", body.replace("64xf16", "64xf32")))
+    with pytest.raises(SignatureError, match=r"must be a #ktdp.layout"):
+        ktir.signature(kernel("%x: index {ktdp.layout = 4 : i32}", body))
+
+
+def test_runtime_arguments_and_symbolic_sizes() -> None:
+    body = (
+        "%p = ktdp.runtime_arg_extract value from %x : <index, granularity=64> -> index\n"
+        "%n = ktdp.runtime_arg_extract value from %len : <index, granularity=8, upperbound=4096> -> index\n"
+        + view("a", "%p", "%n").replace("(i >= 0", "(i >= 0") + use("a", "load", "%n")
+    )  # fmt: skip
+    x, length = ktir.signature(
+        kernel(
+            "%x: !ktdp.runtime_arg<index, granularity=64>, %len: !ktdp.runtime_arg<index, granularity=8, upperbound=4096>",
+            body,
+        )
+    )
+    assert x.kind is ArgumentKind.POINTER
+    assert x.shape == ("len",)
+    assert x.layout is None
+    assert (length.kind, length.dtype, length.granularity, length.upperbound) == (
+        ArgumentKind.SCALAR,
+        "int64",
+        8,
+        4096,
+    )
+
+
+def test_memref_argument() -> None:
+    (argument,) = ktir.signature(kernel("%a: memref<96xf16>", use("a", "store")))
+    assert (argument.kind, argument.role, argument.shape) == (ArgumentKind.POINTER, Role.OUTPUT, (96,))
+
+
+def test_roles_through_distributed_and_indirect_views() -> None:
+    body = f"""{view("a", "%x")}\n{view("i", "%idx", 4, "i32")}\n{view("o", "%out")}
+    %dv = ktdp.construct_distributed_memory_view(%a : memref<96xf16>) : memref<96xf16>
+    %g = ktdp.construct_indirect_access_tile intermediate_variables(%m) %dv[ind(%i[%m])] {{variables_space_set = #b4, variables_space_order = #id}} : memref<96xf16>, memref<4xi32> -> !ktdp.access_tile<4xindex>
+    %l = ktdp.load %g : <4xindex> -> tensor<4xf16>
+    %s = ktdp.construct_indirect_access_tile intermediate_variables(%m) %o[ind(%i[%m])] {{variables_space_set = #b4, variables_space_order = #id}} : memref<96xf16>, memref<4xi32> -> !ktdp.access_tile<4xindex>
+    ktdp.store %l, %s : tensor<4xf16>, <4xindex>"""
+    arguments = ktir.signature(kernel("%x: index, %idx: index, %out: index", body))
+    assert [a.role for a in arguments] == [Role.INPUT, Role.INPUT, Role.OUTPUT]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body", "message"),
+    [
+        ("%x: index, %y: index", "%o = arith.addi %x, %y : index\n" + view("a", "%o"),
+         "offset of the view holds two addresses, 'x' and 'y'; mark the buffer with ktdp.layout"),
+        ("%x: index", view("a", "%x", "%x"), "argument 'x' is an address and also reaches a size or stride of this view"),
+        ("%x: index", view("a", "%x") + "\n%c = arith.constant 1 : index\nscf.for %i = %c to %x step %c { scf.yield }",
+         "argument 'x' is an address and also reaches a bound of this loop"),
+        ("%x: index", view("a", "%x") + "\n%t = ktdp.construct_access_tile %a[%x] {access_tile_set = #b4, access_tile_order = #id} : memref<96xf16> -> !ktdp.access_tile<4xindex>",
+         "argument 'x' is an address and also reaches a subscript of this access tile"),
+        ("%x: index", view("a", "%x") + "\n" + view("b", "%x", 4, "f32"),
+         "argument 'x' is viewed with element sizes of 2 and 4 bytes, which element addresses cannot express"),
+        ("%x: index", view("a", "%x") + "\n%c = arith.constant 2 : index\n%o = arith.muli %x, %c : index\n" + view("b", "%o"),
+         "offset of the view is not 'x' plus terms without it"),
+        ("%x: index", view("a", "%x") + "\n%c = arith.constant 2 : index\n%r = arith.remui %x, %c : index\n%o = arith.addi %x, %r : index\n" + view("b", "%o"),
+         "offset of the view is not 'x' plus terms without it"),
+        ("%x: index, %n: index", "%n2 = arith.muli %n, %n : index\n" + view("a", "%x", "%n2"),
+         "a size of this view is neither a constant nor an argument"),
+    ],
+)  # fmt: skip
+def test_errors_are_located(arguments: str, body: str, message: str) -> None:
+    with pytest.raises(SignatureError) as caught:
+        ktir.signature(kernel(arguments, body))
+    assert caught.value.message == message
+    assert caught.value.location is not None
+    assert caught.value.location.file_line_column() is not None
+
+
+def test_ambiguity_is_resolved_by_another_view_or_a_layout() -> None:
+    shifted = "%o = arith.addi %x, %s : index\n" + view("b", "%o")
+    arguments = ktir.signature(kernel("%x: index, %s: index", view("a", "%x") + "\n" + shifted))
+    assert [a.kind for a in arguments] == [ArgumentKind.POINTER, ArgumentKind.SCALAR]
+    layout = LinearLayout((96,), F16)
+    arguments = ktir.signature(kernel(f"%s: index, %x: index {{ktdp.layout = {layout}}}", shifted))
+    assert [a.kind for a in arguments] == [ArgumentKind.SCALAR, ArgumentKind.POINTER]
+
+
+def test_byte_addresses_allow_two_element_sizes() -> None:
+    body = view("a", "%x") + "\n" + view("b", "%x", 4, "f32")
+    (argument,) = ktir.signature(kernel("%x: index", body, 'attributes {ktdp.address_unit = "byte"}'))
+    assert argument.shape == (96,)
+
+
+def test_constant_addresses() -> None:
+    body = f"""%p = arith.constant 1024 : index
+    %q = arith.constant 4096 : index
+    {view("a", "%p")}\n{view("b", "%q", 8, "f32")}
+    %l = ktdp.construct_memory_view %p, sizes: [8], strides: [1] {{coordinate_set = #b4, memory_space = #ktdp.memory_space<ct_local>}} : memref<8xf16>
+    {use("a", "load")}{use("b", "store", 8, "f32")}"""
+    module = kernel("", body)
+    assert ktir.signature(module) == ()
+    buffers = ktir.constant_buffers(module)
+    assert [(b.name, b.address, b.shape, b.dtype, b.role) for b in buffers] == [
+        ("@0x800", 0x800, (96,), "float16", Role.INPUT),
+        ("@0x4000", 0x4000, (8,), "float32", Role.OUTPUT),
+    ]
+
+
+def test_finding_functions() -> None:
+    module = ktir.parse("func.func @a() { return }\nfunc.func @b() { return }\nfunc.func private @c()")
+    assert ktir.find_function(module, "a").symbol == "a"
+    with pytest.raises(SignatureError, match="name one of the functions: a, b"):
+        ktir.find_function(module)
+    with pytest.raises(SignatureError, match="no function named 'c', functions with a body: a, b"):
+        ktir.find_function(module, "c")
+    nested = ktir.parse(
+        "module { module @x { func.func @f() { return } } module @y { func.func @f() { return } } }"
+    )
+    with pytest.raises(SignatureError, match="several functions named 'f'"):
+        ktir.signature(nested, "f")
