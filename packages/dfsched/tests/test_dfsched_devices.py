@@ -12,6 +12,7 @@ from dfsched import Architecture, load_architecture
 from dfsched.architecture import Scope
 from dfsched.architecture.loading import package_devices
 from dfsched.errors import ArchitectureError
+from dfsched.patterns import apply_device_patterns
 
 QUAD = Path(__file__).parent / "devices" / "quad.mlir"
 FILES = ["sample", "sample_h", "spyre", str(QUAD)]
@@ -161,7 +162,7 @@ def test_memory_spaces() -> None:
 def test_full_topology() -> None:
     """32 cores on a ring: 42 routing nodes, 74 edges, 161 memories, 64 ring links (checklist V70, V71)."""
     core = device_text("spyre")
-    core = core[core.index("  group @core ") : core.rindex("}\n")]
+    core = core[core.index("  group @core ") : core.index("  // Scalar operations")]
     core = core[: core.rindex("}")].rstrip()
     start, end = core.index('      group { kind = "PT_Block"'), core.index("      %lxlu = exec_unit")
     block = core[start:end]
@@ -210,3 +211,38 @@ def test_machine() -> None:
     assert load_architecture("sample").machine().scratchpad_bytes == 1 << 20
     with pytest.raises(ArchitectureError, match="no device memory"):
         load_architecture(ktir.parse("ktdf_arch.device @d { exec_unit }")).machine()
+
+
+@pytest.mark.parametrize(
+    ("name", "registers"),
+    [("sample", "SFU_REG"), ("spyre", "SFP_REG"), (str(QUAD), "VREG"), ("sample_h", None)],
+)
+def test_instructions_of_the_devices(name: str, registers: str | None) -> None:
+    """Operations in structured bodies are mapped to instructions over registers, by patterns (reading 13)."""
+    module = ktir.parse(
+        f'ktdf_arch.device @{load_architecture(name).name} import("{name}")\n'
+        """func.func @f(%a: tensor<8xf16>, %c: f16) -> (tensor<8xf16>, f16) {
+  %outside = math.exp %c : f16
+  %e = tensor.empty() : tensor<8xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%a : tensor<8xf16>) outs(%e : tensor<8xf16>) {
+  ^bb0(%x: f16, %o: f16):
+    %p = math.exp %x : f16
+    %q = arith.divf %p, %x : f16
+    %s = arith.addf %q, %x : f16
+    %t = math.fma %s, %q, %x : f16
+    linalg.yield %t : f16
+  } -> tensor<8xf16>
+  return %r, %outside : tensor<8xf16>, f16
+}"""
+    )
+    ktir.verify(module)
+    after = apply_device_patterns(module, ("pre_scheduling",))
+    ktir.verify(after)
+    mapped = {op.name for op in after.walk() if "ktdf_arch.maps_to" in op.attributes}
+    assert mapped == ({"math.exp", "arith.divf", "math.fma"} if registers else set())
+    assert ktir.print_module(after).count("ktdf_arch.maps_to") == (3 if registers else 0)
+    if registers:
+        assert f'ktdf_arch.maps_to = "{registers}"' in ktir.print_module(after)
+        assert apply_device_patterns(after, ("pre_scheduling",)) is after
+    assert apply_device_patterns(module, ("post_scheduling",)) is module

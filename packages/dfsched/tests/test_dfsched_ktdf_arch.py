@@ -110,6 +110,18 @@ def test_groups() -> None:
         device('%m = memory {kind = "M"}\ngroup share(%m, %m) { }')
 
 
+def test_result_counts() -> None:
+    """Naming more or fewer results than there are is a located error."""
+    for text in (
+        "%a:2 = memory {kind = 1}",
+        "%a = group share() { }",
+        "%a, %b = exec_unit",
+        "%a = switch [2]",
+    ):
+        with pytest.raises(ktir.ParseError, match="result"):
+            device(text)
+
+
 def test_switch() -> None:
     """Ports and connectivity (checklist V10, V11, rule V13)."""
     (switch,) = load_architecture(device("%a:2 = switch [2]")).switches

@@ -90,7 +90,7 @@ class Operation:
         names: Sequence[str | None] = (),
     ) -> Self:
         """Make an operation with fresh results of `result_types` (hinted `names`)."""
-        padded = [*names, *([None] * (len(result_types) - len(names)))]
+        padded = [*names, *([None] * (len(result_types) - len(names)))][: len(result_types)]
         results = tuple(OpResult(type, name) for type, name in zip(result_types, padded, strict=True))
         entries = attributes if isinstance(attributes, DictAttr) else DictAttr(attributes)
         return cls(tuple(operands), results, entries, tuple(regions), tuple(successors), location)

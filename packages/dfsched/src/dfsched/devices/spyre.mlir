@@ -151,4 +151,62 @@ ktdf_arch.device @spyre attributes {
       datapath #LX_PORT %lxsu to %lx : exec_unit, memory
     }
   }
+  // Scalar operations in the body of a structured operation for which the device has an instruction over its
+  // register file; the instruction has the operation's name and meaning.
+  patterns ["pre_scheduling"] {
+    pdl.pattern @unary_instructions : benefit(1) {
+      %type = type
+      %x = operand
+      %op = operation (%x : !pdl.value) -> (%type : !pdl.type)
+      %names = attribute = [
+        "math.absi", "math.acos", "math.asin", "math.atan", "math.cbrt", "math.ceil", "math.cos",
+        "math.cosh", "math.erf", "math.exp", "math.exp2", "math.expm1", "math.log", "math.log10",
+        "math.log1p", "math.log2", "math.round", "math.roundeven", "math.rsqrt", "math.sin",
+        "math.sinh", "math.sqrt", "math.tan", "math.tanh", "math.trunc", "spyreop.exp",
+        "spyreop.gelu", "spyreop.reciprocal", "spyreop.rsqrt", "spyreop.sigmoid", "spyreop.silu",
+        "spyreop.softplus", "spyreop.sqrt"]
+      apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
+      apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
+      %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
+      rewrite {
+        %registers = attribute = "SFP_REG"
+        apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)
+      }
+    }
+    pdl.pattern @binary_instructions : benefit(1) {
+      %type = type
+      %x = operand
+      %y = operand
+      %op = operation (%x, %y : !pdl.value, !pdl.value) -> (%type : !pdl.type)
+      %names = attribute = [
+        "arith.divf", "arith.remf", "arith.maxnumf", "arith.minnumf", "arith.divsi", "arith.divui",
+        "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui", "arith.remsi", "arith.remui",
+        "arith.andi", "arith.ori", "arith.xori", "arith.shli", "arith.shrsi", "arith.shrui",
+        "math.atan2", "math.copysign", "math.powf", "spyreop.realdiv", "spyreop.addi32toi32",
+        "spyreop.muli32toi32"]
+      apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
+      apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
+      %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
+      rewrite {
+        %registers = attribute = "SFP_REG"
+        apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)
+      }
+    }
+    pdl.pattern @ternary_instructions : benefit(1) {
+      %type = type
+      %x = operand
+      %y = operand
+      %z = operand
+      %op = operation (%x, %y, %z : !pdl.value, !pdl.value, !pdl.value) -> (%type : !pdl.type)
+      %names = attribute = [
+        "math.fma"]
+      apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
+      apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
+      %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
+      rewrite {
+        %registers = attribute = "SFP_REG"
+        apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)
+      }
+    }
+  }
 }
