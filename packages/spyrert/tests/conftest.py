@@ -2,12 +2,14 @@
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from spyrert import MicroDevice, Progress, Runtime, RuntimeConfig
 from spyrert.spyrecode import (
     Addr,
     ArgSpec,
@@ -126,3 +128,22 @@ def add_kernel(shape: tuple[int, ...] = (4, 70), linear: bool = False, name: str
 @pytest.fixture
 def code() -> SpyreCode:
     return add_kernel()
+
+
+@pytest.fixture
+def make_add() -> Callable[..., SpyreCode]:
+    """``make_add(shape=(4, 70), linear=False, name="add")``: the artefact of ``c = (a + b) * n``."""
+    return add_kernel
+
+
+@pytest.fixture(params=list(Progress), ids=lambda p: p.value)
+def rt(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """A runtime on a micro device with small regions, driven by a thread and by hand."""
+    config = RuntimeConfig(
+        progress=request.param,
+        tensor_region_bytes=1 << 20,
+        program_region_bytes=1 << 18,
+        dynamic_region_bytes=1 << 18,
+    )
+    with Runtime(MicroDevice, config) as runtime:
+        yield runtime

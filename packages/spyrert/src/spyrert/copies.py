@@ -44,7 +44,7 @@ def as_host(array: Any, dtype: str | None = None) -> tuple[Array, str]:
         if dtype is not None and data.dtype.newbyteorder("=") != wanted:
             raise DmaSizeError(f"an array of {data.dtype} was said to be {dtype}")
         data = data.astype(wanted)
-    return np.ascontiguousarray(data), name
+    return np.ascontiguousarray(data).reshape(data.shape), name
 
 
 def access(tensor: DeviceTensor, writes: bool) -> Access:
