@@ -18,6 +18,7 @@ from uopgraph import (
     Ops,
     ParamArg,
     ShapeError,
+    SpecError,
     UOp,
     UPat,
     dtypes,
@@ -348,7 +349,7 @@ def test_bools_exhaustively(dtype: DType) -> None:
         check(tree(rng.randint(1, 4)), env)
 
 
-# every rule, on graphs made from its own pattern -----------------------------------------------------------
+# every rule, on graphs made from its own pattern ------------------------------------------------
 
 SAMPLED = (dtypes.int8, dtypes.uint8, dtypes.bool, dtypes.weakint, dtypes.float16, dtypes.float32)
 UNARY = dict.fromkeys(GroupOp.Unary | GroupOp.Cast, 1)
@@ -496,7 +497,7 @@ def matches(rule: Rule, rng: random.Random, tries: int) -> list[tuple[UOp, UOp]]
             node = Sampler(rng, main).build(rule.pattern)
             _ = node.shape_or_none
             result = rule.apply(node, None)
-        except (NoSampleError, DTypeError, ShapeError, ZeroDivisionError):
+        except (NoSampleError, DTypeError, ShapeError, SpecError, ZeroDivisionError):
             continue
         if isinstance(result, UOp):
             found.append((node, result))

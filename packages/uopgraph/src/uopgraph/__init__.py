@@ -48,7 +48,8 @@ from uopgraph.pattern import PatternMatcher, UPat
 from uopgraph.render import dump, infix
 from uopgraph.rewrite import BottomUpGate, graph_rewrite
 from uopgraph.serialize import from_json, register_record, to_json
-from uopgraph.symbolic import symbolic
+from uopgraph.spec import full_spec, kernel_graph_spec, program_spec, tensor_spec, type_verify
+from uopgraph.symbolic import fast_symbolic, index_rules, sym, symbolic
 
 del _bounds, _factors, _hashing, _infer
 
@@ -93,23 +94,31 @@ __all__ = [
     "dtypes",
     "dump",
     "evaluate",
+    "fast_symbolic",
     "from_json",
+    "full_spec",
     "graph_rewrite",
     "identity_element",
     "in_order",
+    "index_rules",
     "infix",
+    "kernel_graph_spec",
     "least_upper_dtype",
     "least_upper_float",
     "live_nodes",
     "order_key",
     "product",
+    "program_spec",
     "register_record",
     "resolve",
     "sint",
     "strong_dtype",
     "sum_acc_dtype",
+    "sym",
     "sym_infer",
     "symbolic",
+    "tensor_spec",
     "to_json",
     "truncate",
+    "type_verify",
 ]

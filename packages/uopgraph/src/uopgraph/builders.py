@@ -63,7 +63,7 @@ class Builders(Operators, MovementSugar):
         def is_variable(self) -> bool: ...
         def has_buffer_identity(self, after_ok: bool = False) -> bool: ...
 
-    # constants, ranges, variables -----------------------------------------------------------------
+    # constants, ranges, variables ----------------------------------------------------------------
 
     @classmethod
     def const(cls, value: Any, dtype: DType | None = None) -> Self:
@@ -119,7 +119,7 @@ class Builders(Operators, MovementSugar):
         nodes = tuple(cls.const(d) for d in shape)
         return nodes[0] if len(nodes) == 1 else cls(Ops.STACK, None, nodes)
 
-    # operators ------------------------------------------------------------------------------------
+    # operators -----------------------------------------------------------------------------------
 
     def alu(self, op: Ops, *src: Self) -> Self:
         return type(self)(op, None, (self, *src))
@@ -202,7 +202,7 @@ class Builders(Operators, MovementSugar):
         """Reinterpret the bits; another item size scales the last dimension."""
         return self if dtype is self.dtype else type(self)(Ops.BITCAST, dtype, (self,), dtype)
 
-    # movement -------------------------------------------------------------------------------------
+    # movement ------------------------------------------------------------------------------------
 
     def movement(self, op: Ops, arg: tuple[Any, ...]) -> Self:
         cls, shape = type(self), self.shape
@@ -311,7 +311,7 @@ class Builders(Operators, MovementSugar):
         """Product over `axes` (all by default)."""
         return self._reduce(Ops.MUL, axes, keepdim)
 
-    # addressing -----------------------------------------------------------------------------------
+    # addressing ----------------------------------------------------------------------------------
 
     def index(self, *idx: Any) -> Self:
         """Pick elements: one index per indexed leading dimension."""
@@ -333,7 +333,7 @@ class Builders(Operators, MovementSugar):
             return self.src[0]
         return type(self).const(not (self.op is Ops.CONST and self.arg is Invalid))
 
-    # storage --------------------------------------------------------------------------------------
+    # storage -------------------------------------------------------------------------------------
 
     @classmethod
     def storage(cls, op: Ops, arg: ParamArg, shape: Sequence[Any] | None) -> Self:
@@ -396,7 +396,7 @@ class Builders(Operators, MovementSugar):
             return type(self)(Ops.UNSHARD, None, (buffer, *source.src[1:]), source.arg)
         return type(self).new_buffer(where, self.numel(), self.dtype).reshape(self.shape)
 
-    # effects --------------------------------------------------------------------------------------
+    # effects -------------------------------------------------------------------------------------
 
     def load(self, *more: Self) -> Self:
         """LOAD from this address [, alternative value, gate]."""
@@ -458,7 +458,7 @@ class Builders(Operators, MovementSugar):
         target = self.empty_like(device)
         return target.after(target.store(self))
 
-    # calls ----------------------------------------------------------------------------------------
+    # calls ---------------------------------------------------------------------------------------
 
     def call(
         self,
@@ -486,7 +486,7 @@ class Builders(Operators, MovementSugar):
         """Result `index` of a TUPLE, or of a CALL with a TUPLE body."""
         return type(self)(Ops.GETTUPLE, None, (self,), index)
 
-    # several devices ------------------------------------------------------------------------------
+    # several devices -----------------------------------------------------------------------------
 
     def copy_to_device(self, device: Device) -> Self:
         """COPY to a device or a tuple of devices."""

@@ -24,7 +24,8 @@ def apply_movement_op(op: Ops, in_shape: Sequence[sint], arg: Any, indices: Sequ
     match op:
         case Ops.SHRINK:
             return tuple(
-                i if same_size(offset, 0) else i + offset for i, (offset, _) in zip(indices, arg, strict=True)
+                i if same_size(offset, 0) else _regated(i, i.get_idx() + offset)
+                for i, (offset, _) in zip(indices, arg, strict=True)
             )
         case Ops.PERMUTE:
             source: list[UOp | None] = [None] * len(indices)
@@ -33,7 +34,7 @@ def apply_movement_op(op: Ops, in_shape: Sequence[sint], arg: Any, indices: Sequ
             return tuple(i for i in source if i is not None)
         case Ops.FLIP:
             return tuple(
-                i if not flipped else (i * -1) + (s - 1)
+                i if not flipped else _regated(i, (i.get_idx() * -1) + (s - 1))
                 for i, s, flipped in zip(indices, in_shape, arg, strict=True)
             )
         case Ops.EXPAND:
@@ -49,16 +50,22 @@ def apply_movement_op(op: Ops, in_shape: Sequence[sint], arg: Any, indices: Sequ
             raise ShapeError(op.name, "is not a movement operation")
 
 
+def _regated(gated: UOp, index: UOp) -> UOp:
+    """`index` under the validity of `gated`: gates stay outside the arithmetic, where they can be found."""
+    return index.valid(gated.get_valid())
+
+
 def _padded(i: UOp, size: sint, offset: sint, new: sint) -> UOp:
     if same_size(size, new):
         return i
+    outer, i = i.get_valid(), i.get_idx()
     index = i if same_size(offset, 0) else i - offset
     low = UOp.const(True) if same_size(offset, 0) else (i < offset).logical_not()
     behind = i < size + offset
     inside = low & behind if not _is_true(low) else behind
     if isinstance(size, int) and isinstance(offset, int) and isinstance(new, int) and offset + size == new:
         inside = low
-    return index.valid(inside)
+    return index.valid(inside if _is_true(outer) else outer & inside)
 
 
 def _is_true(c: UOp) -> bool:
@@ -100,7 +107,7 @@ def reshape_indices(
 ) -> tuple[UOp, ...]:
     """Indices into `in_shape` from those into `out_shape`, simplified, validity kept outside the
     arithmetic."""
-    from uopgraph.symbolic import simplify
+    from uopgraph.symbolic import simplify_index as simplify
 
     valids = [i.get_valid() for i in indices]
     plain = [i.get_idx() for i in indices]
@@ -149,14 +156,21 @@ def _aligned(in_shape: Sequence[sint], out_shape: Sequence[sint]) -> list[tuple[
     return groups
 
 
-def push_index(node: UOp, indices: Sequence[UOp]) -> tuple[UOp, tuple[UOp, ...]]:
-    """Follow the movement operations under `node`: (the base, indices into the base)."""
+def push_index(node: UOp, indices: Sequence[UOp]) -> tuple[UOp, tuple[UOp, ...], UOp]:
+    """Follow the movement operations under `node`: (the base, indices into the base, validity of the indices
+    that an
+    EXPAND dropped)."""
     found = tuple(indices)
+    dropped = UOp.const(True)
     while node.op in GroupOp.Movement or node.op is Ops.DETACH:
+        if node.op is Ops.EXPAND:
+            for i in found[: len(movement_arg(node))]:
+                v = i.get_valid()
+                dropped = dropped if _is_true(v) else v if _is_true(dropped) else dropped & v
         if node.op is not Ops.DETACH:
             found = apply_movement_op(node.op, node.src[0].shape, movement_arg(node), found)
         node = node.src[0]
-    return node, found
+    return node, found, dropped
 
 
 def contiguous_view(node: UOp) -> tuple[UOp, int] | None:
@@ -165,7 +179,7 @@ def contiguous_view(node: UOp) -> tuple[UOp, int] | None:
     The flattened value is indexed with one range, pushed through every movement operation and simplified. A
     BITCAST rescales the offset by the ratio of item sizes. Only static shapes are looked at.
     """
-    from uopgraph.symbolic import simplify
+    from uopgraph.symbolic import simplify_index as simplify
 
     size = node.numel()
     if not isinstance(size, int) or size == 0:
@@ -176,10 +190,10 @@ def contiguous_view(node: UOp) -> tuple[UOp, int] | None:
         if not isinstance(count, int) or not all(isinstance(d, int) for d in at.shape):
             return None
         counter = UOp.range(count, 0, AxisType.PLACEHOLDER)
-        base, indices = push_index(at, split_index(counter, at.shape))
+        base, indices, valid = push_index(at, split_index(counter, at.shape))
         if not all(isinstance(d, int) for d in base.shape):
             return None
-        position = simplify(flat_index(indices, base.shape))
+        position = simplify(flat_index(indices, base.shape).valid(valid))
         start = _run(position, counter, count)
         if start is None:
             return None

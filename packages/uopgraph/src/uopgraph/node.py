@@ -184,7 +184,7 @@ class UOp(Builders, metaclass=_Interning):
     ) -> None:
         raise AssertionError("nodes are built by the interning metaclass")
 
-    # identity -------------------------------------------------------------------------------------
+    # identity ------------------------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> UOp:
         """The node with some of op, dtype, src, arg, tag changed; self when nothing changes.
@@ -240,7 +240,7 @@ class UOp(Builders, metaclass=_Interning):
         except KeyError:
             return _fill(self, name)
 
-    # inference (rules in infer.py and bounds.py) --------------------------------------------------
+    # inference (rules in infer.py and bounds.py) -------------------------------------------------
 
     @property
     def shape_or_none(self) -> tuple[sint, ...] | None:
@@ -324,7 +324,7 @@ class UOp(Builders, metaclass=_Interning):
             found = self._cache["src_ops"] = frozenset([s.op for s in self.src])
             return found
 
-    # views ----------------------------------------------------------------------------------------
+    # views ---------------------------------------------------------------------------------------
 
     @property
     def base(self) -> UOp:
@@ -366,7 +366,7 @@ class UOp(Builders, metaclass=_Interning):
 
         return contiguous_view(self)
 
-    # traversal ------------------------------------------------------------------------------------
+    # traversal -----------------------------------------------------------------------------------
 
     def toposort(
         self, gate: Callable[[UOp], bool] | None = None, enter_calls: bool = True
@@ -441,7 +441,7 @@ class UOp(Builders, metaclass=_Interning):
             cache[node] = visitor(node)
         return cache[self]
 
-    # rewriting ------------------------------------------------------------------------------------
+    # rewriting -----------------------------------------------------------------------------------
 
     def substitute(
         self,
@@ -462,7 +462,7 @@ class UOp(Builders, metaclass=_Interning):
 
         return simplify(self, fast)
 
-    # symbolic queries -----------------------------------------------------------------------------
+    # symbolic queries ----------------------------------------------------------------------------
 
     @property
     def is_const(self) -> bool:

@@ -108,7 +108,7 @@ class UPat(Operators):
             _set(op), _set(dtype), sources, arg, name, _tag_set(tag), allow_any_len, is_any, reject, where
         )
 
-    # construction ---------------------------------------------------------------------------------
+    # construction --------------------------------------------------------------------------------
 
     @staticmethod
     def var(name: str | None = None, dtype: Any = None) -> UPat:
@@ -163,7 +163,7 @@ class UPat(Operators):
         """A node of `op` with self as its only prefix source."""
         return UPat(op, src=(self,), **more)
 
-    # sugar ----------------------------------------------------------------------------------------
+    # sugar ---------------------------------------------------------------------------------------
 
     def alu(self, op: Ops, *src: UPat) -> UPat:
         sources = (self, *src)
@@ -213,7 +213,7 @@ class UPat(Operators):
     def sink(self, *more: UPat, **fields: Any) -> UPat:
         return UPat(Ops.SINK, src=(self, *more), **fields)
 
-    # matching -------------------------------------------------------------------------------------
+    # matching ------------------------------------------------------------------------------------
 
     def match(self, node: UOp, bound: Bindings | None = None) -> list[Bindings]:
         """Every way in which `node` matches, as binding dicts, in the order in which they are to be tried."""

@@ -132,7 +132,7 @@ class Trace:
         self._counts: dict[str, int] = {}
         self._group_depth = 0
 
-    # recording ------------------------------------------------------------------------------------
+    # recording -----------------------------------------------------------------------------------
 
     def node_id(self, root: UOp) -> int:
         """The id of a node; its fields and those below are written on first sight."""
@@ -213,7 +213,7 @@ class Trace:
             self._group_depth -= 1
             self.spans.append(Span(name, start - self._start, time.perf_counter() - self._start, self._depth))
 
-    # reports --------------------------------------------------------------------------------------
+    # reports -------------------------------------------------------------------------------------
 
     def table(self) -> str:
         """One line per rule, by total time: hits/tries, milliseconds, place, source text; then the number of

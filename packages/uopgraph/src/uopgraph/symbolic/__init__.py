@@ -1,8 +1,10 @@
 """The symbolic simplifier: exact and fast rule sets (graph spec 11; reading "Values").
 
-``symbolic`` is the exact set: every rule keeps every bit of every value. ``fast_symbolic`` adds rules that
-only
-hold in real arithmetic; it is off unless asked for.
+- ``symbolic``: the exact set on expressions; every rule keeps every bit of every value. :meth:`UOp.simplify`
+runs it.
+- ``index_rules``: ``symbolic`` with simplification of validity, for index arithmetic.
+- ``sym``: the exact set for kernels: also views, effects and reductions.
+- ``fast_only``: rules of real arithmetic, added by ``fast=True``; never used unless asked for.
 """
 
 from __future__ import annotations
@@ -13,19 +15,49 @@ from uopgraph.node import UOp
 from uopgraph.ops import Ops
 from uopgraph.pattern import PatternMatcher
 from uopgraph.rewrite import graph_rewrite
-from uopgraph.symbolic.general import general
-from uopgraph.symbolic.poison import poison
-from uopgraph.symbolic.simple import simple
-from uopgraph.symbolic.weakint import weakint
+from uopgraph.symbolic.exact import symbolic
+from uopgraph.symbolic.fast import fast_only
+from uopgraph.symbolic.longsum import sort_long_sums
+from uopgraph.symbolic.structure import structure
+from uopgraph.symbolic.valid import (
+    foreign_clauses,
+    parse_valid,
+    simplify_valid,
+    uop_given_valid,
+    valid_rules,
+)
 
-symbolic: Final[PatternMatcher] = poison + simple + weakint + general
+index_rules: Final[PatternMatcher] = symbolic + valid_rules
+sym: Final[PatternMatcher] = index_rules + structure
+fast_symbolic: Final[PatternMatcher] = symbolic + fast_only
 
 
 def simplify(node: UOp, fast: bool = False) -> UOp:
-    """Apply the symbolic rules to a fixed point."""
+    """Apply the exact rules (with ``fast=True`` also those of real arithmetic) to a fixed point."""
     if node.op is Ops.CONST:
         return node
-    return graph_rewrite(node, symbolic, name="simplify")
+    return graph_rewrite(sort_long_sums(node), fast_symbolic if fast else symbolic, name="simplify")
 
 
-__all__ = ["simplify", "symbolic"]
+def simplify_index(node: UOp) -> UOp:
+    """Simplify an index expression together with its validity."""
+    if node.op is Ops.CONST:
+        return node
+    return graph_rewrite(sort_long_sums(node), index_rules, name="simplify index")
+
+
+__all__ = [
+    "fast_only",
+    "fast_symbolic",
+    "foreign_clauses",
+    "index_rules",
+    "parse_valid",
+    "simplify",
+    "simplify_index",
+    "simplify_valid",
+    "structure",
+    "sym",
+    "symbolic",
+    "uop_given_valid",
+    "valid_rules",
+]

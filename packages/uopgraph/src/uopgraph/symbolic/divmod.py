@@ -76,7 +76,7 @@ def _mod(x: UOp, y: UOp, depth: int) -> UOp | None:
     return _mod_symbolic(x, y)
 
 
-# constant divisors --------------------------------------------------------------------------------
+# constant divisors ------------------------------------------------------------------------------
 
 
 def _quotient_of(x: UOp) -> tuple[UOp, int, int] | None:
@@ -284,7 +284,7 @@ def _mod_negative(x: UOp, c: int) -> UOp | None:
     return None
 
 
-# symbolic divisors --------------------------------------------------------------------------------
+# symbolic divisors ------------------------------------------------------------------------------
 
 
 def _exact_parts(x: UOp, y: UOp) -> tuple[list[UOp], list[UOp]]:
@@ -309,6 +309,7 @@ def _shared(x: UOp, y: UOp) -> UOp | None:
 
 
 def _sum(parts: list[UOp]) -> UOp:
+    """The sum of `parts`; the constant 0 for none."""
     return parts[0].usum(*parts[1:]) if parts else UOp.const(0)
 
 
@@ -317,13 +318,11 @@ def _may_be_zero(y: UOp) -> bool:
 
 
 def _div_symbolic(x: UOp, y: UOp) -> UOp | None:
-    if _may_be_zero(y):
-        return None
-    out, rest = _exact_parts(x, y)
+    out, rest = ([], [x]) if _may_be_zero(y) else _exact_parts(x, y)
     if out:
         return _sum([*out, _sum(rest) // y]) if rest else _sum(out)
     g = _shared(x, y)
-    if g is None:
+    if g is None or _may_be_zero(g):
         return None
     a, b = divide_exact(x, g), divide_exact(y, g)
     return None if a is None or b is None else a // b
@@ -332,19 +331,17 @@ def _div_symbolic(x: UOp, y: UOp) -> UOp | None:
 def _mod_symbolic(x: UOp, y: UOp) -> UOp | None:
     if x.op is Ops.FLOORMOD and x.src[1] is y:
         return x  # S5
-    if _may_be_zero(y):
-        return None
-    out, rest = _exact_parts(x, y)
+    out, rest = ([], [x]) if _may_be_zero(y) else _exact_parts(x, y)
     if out:
         return _sum(rest) % y if rest else UOp.const(0)
     g = _shared(x, y)
-    if g is None:
+    if g is None or _may_be_zero(g):
         return None
     a, b = divide_exact(x, g), divide_exact(y, g)
     return None if a is None or b is None else (a % b) * g
 
 
-# recombination ------------------------------------------------------------------------------------
+# recombination ----------------------------------------------------------------------------------
 
 
 def _congruent(a: Linear, b: Linear, d: int) -> bool:

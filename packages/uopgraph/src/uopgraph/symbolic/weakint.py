@@ -174,7 +174,13 @@ def _less_symbolic(a: UOp, b: UOp) -> UOp | None:
 def compare_unequal(x: UOp) -> UOp | None:
     """``sum != constant``: the constant on the right, a common factor divided out."""
     a, b = x.src
-    if not is_int_const(b) or is_int_const(a):
+    if is_int_const(a):
+        return None
+    if not is_int_const(b):
+        left, right = linear(a), linear(b)
+        if left.terms.keys() & right.terms.keys() or right.const:
+            rest = left.plus(right, -1)
+            return Linear(rest.terms, 0).node().ne(-rest.const)
         return None
     form, k = _split_constant(a)
     c = int(b.arg)
