@@ -51,7 +51,9 @@ def test_readers_of_a_state_come_before_the_write_that_supersedes_it(reverse: bo
 
 
 def test_a_chain_of_writes_keeps_its_order() -> None:
-    """checklist 51, 56: n writes to one buffer are n kernels on it, and a reader sees the state that it names."""
+    """checklist 51, 56: n writes to one buffer are n kernels on it, and a reader sees the state that it
+    names.
+    """
     x, y = param(0), param(1)
     state = x
     for i in range(5):
@@ -65,7 +67,9 @@ def test_a_chain_of_writes_keeps_its_order() -> None:
 
 
 def test_crossing_over_works_and_crossing_under_is_a_cycle() -> None:
-    """checklist 54: a += b; b += a is fine; c = a + 9; a += b; b += c has no order; the error names the kernels."""
+    """checklist 54: a += b; b += a is fine; c = a + 9; a += b; b += c has no order; the error names the
+    kernels.
+    """
     a, b = param(0), param(1)
     a1 = a.after(a.store(a + b))
     b1 = b.after(b.store(b + a1))
@@ -75,7 +79,7 @@ def test_crossing_over_works_and_crossing_under_is_a_cycle() -> None:
     np.testing.assert_array_equal(arrays[0], old[0] + old[1])
     np.testing.assert_array_equal(arrays[1], old[1] + old[0] + old[1])
     crossed = UOp.make_sink(a1, b.after(b.store(b + (a + 9.0))))
-    with pytest.raises(CycleError, match="cycle detected in assign graph.*E_4") as caught:
+    with pytest.raises(CycleError, match=r"cycle detected in assign graph.*E_4") as caught:
         lower_sink(crossed, Config())
     assert len(caught.value.kernels) == 2
     assert all("PARAM" in k for k in caught.value.kernels)

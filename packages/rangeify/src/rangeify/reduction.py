@@ -47,3 +47,17 @@ def matmul(a: UOp, b: UOp) -> UOp:
     if a.ndim == 1:
         out = out.squeeze(-2)
     return out.squeeze(-1) if b.ndim == 1 else out
+
+
+def arange(n: int) -> UOp:
+    """0 ... n - 1 as int32: row o of a triangle of ones, summed. Scheduling finds the closed form.
+
+    The triangle is made by movement alone: n zeros and n ones in a row, repeated, and read with one more
+    column
+    a row, so that each row is shifted by one.
+    """
+    if n <= 0:
+        return UOp.const(0, dtypes.int32).expand((max(n, 0),))
+    row = UOp.const(1, dtypes.int32).expand((n,)).pad(((n, 0),))
+    flat = row.reshape(1, 2 * n).expand(n + 1, 2 * n).reshape(2 * n * (n + 1)).shrink(((0, n * (2 * n + 1)),))
+    return flat.reshape(n, 2 * n + 1).shrink(((0, n), (0, n))).sum(0)

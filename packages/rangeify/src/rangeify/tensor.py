@@ -136,6 +136,13 @@ class Tensor:
         return cls(node.expand(tuple(shape)) if len(shape) else node)
 
     @classmethod
+    def arange(cls, n: int, dtype: DTypeLike = dtypes.default_int) -> Self:
+        """The numbers 0 ... n - 1, computed from indices where they are used: no storage, no loop."""
+        from rangeify.reduction import arange
+
+        return cls(convert(arange(n), as_dtype(dtype)))
+
+    @classmethod
     def zeros(cls, *shape: int, dtype: DTypeLike = dtypes.default_float) -> Self:
         """A constant 0 of a shape."""
         return cls.full(shape, 0, dtype)

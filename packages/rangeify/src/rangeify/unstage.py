@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rangeify.reduce_rules import pm_reduce
 from uopgraph import BottomUpGate, GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, symbolic
 
 #: More distinct buffers than this below a stage keep it (scheduler spec 8.2).
@@ -74,6 +75,19 @@ def _remove_stage(stage: UOp, x: UOp) -> UOp | None:
     return stage.src[0].substitute(mapping, name="inline stage", extra_pm=_PRUNE, walk=True)
 
 
+def _dead_axes(stage: UOp, x: UOp) -> UOp | None:
+    """Axes along which the staged value is constant need no storage (scheduler spec 8.1)."""
+    value = stage.src[0]
+    if not stage.arg.removable or value.op in (Ops.CONTIGUOUS, Ops.NOOP, Ops.AFTER):
+        return None
+    ranges = value.ranges
+    kept = [i for i, k in enumerate(stage.src[1:], 1) if k in ranges]
+    if len(kept) == len(stage.src) - 1:
+        return None
+    small = stage.replace(src=(value, *(stage.src[i] for i in kept)))
+    return small.index(*(x.src[i] for i in kept))
+
+
 def _stage_of_const(stage: UOp, x: UOp) -> UOp | None:
     return stage.src[0] if stage.src[0].op is Ops.CONST else None
 
@@ -91,14 +105,14 @@ def _end_of_nothing(x: UOp, effect: UOp) -> UOp:
     return effect
 
 
+_staged: Final = UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x")
+
 pm_unstage: Final = PatternMatcher(
     [
         (UPat(Ops.INDEX, src=(UPat(Ops.CONST, name="c"),), allow_any_len=True, name="x"), _index_of_const),
-        (
-            UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"),
-            _stage_of_const,
-        ),
-        (UPat(Ops.INDEX, src=(UPat(Ops.STAGE, name="stage"),), allow_any_len=True, name="x"), _remove_stage),
+        (_staged, _stage_of_const),
+        (_staged, _dead_axes),
+        (_staged, _remove_stage),
         (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="target")), name="x"), _self_store),
         (UPat(Ops.END, src=(UPat(Ops.NOOP, name="effect"),), allow_any_len=True, name="x"), _end_of_nothing),
     ]
@@ -107,4 +121,4 @@ pm_unstage: Final = PatternMatcher(
 
 def unstage(sink: UOp) -> UOp:
     """Simplify, and substitute every removable stage at its readers, to a fixed point."""
-    return graph_rewrite(sink, symbolic + pm_unstage, name="unstage")
+    return graph_rewrite(sink, symbolic + pm_reduce + pm_unstage, name="unstage")

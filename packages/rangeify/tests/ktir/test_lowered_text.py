@@ -177,3 +177,15 @@ def test_literals(value: Any, dtype: str, text: str) -> None:
     from rangeify.storage import named_dtype
 
     assert literal(value, named_dtype(dtype)) == text
+
+
+def test_signature_tells_roles_and_shapes() -> None:
+    (item,) = lower(demo()).items
+    arguments = ktir.signature(item.module, item.function)
+    assert [a.name for a in arguments] == ["out", "in1", "in2", "in3"]
+    assert [str(a.role).lower().rsplit(".", 1)[-1] for a in arguments] == [
+        "output",
+        "input",
+        "input",
+        "input",
+    ]
