@@ -42,7 +42,25 @@ EXTENSION = "ktdf_ext."
 """Prefix of our own discardable attributes."""
 
 _INHERENT = frozenset(["sym_name", "import_path", "version", "id", "kind", "size", "connectivity", "groups"])
+_READ = frozenset(
+    [
+        "ktdf_arch.features",
+        "ktdf_arch.overlaps",
+        "ktdf_arch.transfer_granularity",
+        "ktdf_arch.bandwidth",
+        "dataflow_scheduler.double_buffer_last",
+        "mem_space_mapping",
+    ]
+)
+"""Attributes that become fields; what remains is kept in `attributes`."""
+
+_NUMBERS: dict[type[Operation], frozenset[str]] = {
+    MemoryOp: frozenset(EXTENSION + name for name in ("reserved", "bandwidth", "latency")),
+    DatapathOp: frozenset([EXTENSION + "bandwidth"]),
+}
 _TIMING = ("clock_hz", "sync_latency", "fifo_latency", "memory_latency")
+_SIZES = ("num_cores", "stick_bytes", "core_span_bytes")
+_DEVICE_NUMBERS = frozenset(EXTENSION + name for name in (*_TIMING, *_SIZES))
 
 
 def read_device(definition: DeviceOp, overlay: Mapping[str, Attribute] | None = None) -> Architecture:
@@ -56,13 +74,13 @@ def read_device(definition: DeviceOp, overlay: Mapping[str, Attribute] | None = 
     version = definition.version
     numbers = {
         name: value
-        for name in (*_TIMING, "num_cores", "stick_bytes", "core_span_bytes")
+        for name in (*_TIMING, *_SIZES)
         if (value := _integer(definition, attributes, name)) is not None
     }
     fields: dict[str, Any] = {
         "version": None if version is None else version.value,
         "mem_space_mapping": _mapping(definition, attributes),
-        "attributes": tuple(sorted((k, v) for k, v in attributes.items() if k != "mem_space_mapping")),
+        "attributes": _remaining(attributes, _DEVICE_NUMBERS),
         "timing": Timing(**{name: numbers[name] for name in _TIMING if name in numbers}),
         "patterns": tuple(
             PatternBlock(op.checkpoints, ktir.print_module(op), op)
@@ -76,6 +94,13 @@ def read_device(definition: DeviceOp, overlay: Mapping[str, Attribute] | None = 
     builder = DeviceBuilder(definition.symbol, **fields)
     _body(builder, definition.operations, {})
     return builder.build()
+
+
+def _remaining(
+    attributes: Mapping[str, Attribute], read: frozenset[str]
+) -> tuple[tuple[str, Attribute], ...]:
+    kept = {k: v for k, v in attributes.items() if k not in _INHERENT and k not in _READ and k not in read}
+    return tuple(sorted(kept.items()))
 
 
 def _mapping(device: DeviceOp, attributes: Mapping[str, Attribute]) -> tuple[tuple[Kind, Kind], ...]:
@@ -121,13 +146,12 @@ def _body(
 def _common(op: Operation) -> dict[str, Any]:
     identifier, kind = op.attributes.get("id"), op.attributes.get("kind")
     overlaps = op.attributes.get("ktdf_arch.overlaps")
-    skipped = {*_INHERENT, "ktdf_arch.features", "ktdf_arch.overlaps"}
     return {
         "id": identifier.value if isinstance(identifier, StringAttr) else None,
         "kind": None if kind is None else kind_of(kind),
         "features": features_of(op.attributes),
         "overlaps": tuple(overlaps) if isinstance(overlaps, ArrayAttr) else (),
-        "attributes": tuple(sorted((k, v) for k, v in op.attributes.items() if k not in skipped)),
+        "attributes": _remaining(op.attributes, _NUMBERS.get(type(op), frozenset())),
     }
 
 
