@@ -22,6 +22,8 @@ from dfsched.architecture import (
     Unit,
     fit_access,
 )
+from dfsched.architecture.ids import ResourceIds
+from dfsched.architecture.lint import lint
 from dfsched.errors import AddressError, ArchitectureError, RouteError
 
 LOAD = Features(load=Transfer())
@@ -408,3 +410,48 @@ def test_digest() -> None:
     one.memory("M", size=1)
     two.memory("M", size=2)
     assert one.build().digest != two.build().digest
+
+
+def test_resource_ids() -> None:
+    """Given and assigned ids (checklist V50)."""
+    device = DeviceBuilder("d")
+    for id in (None, "exec_unit_1", None, None):
+        device.unit(id=id)
+    memory = device.memory("M")
+    built = device.build()
+    ids = ResourceIds(built)
+    assert [ids.get_or_assign(unit) for unit in built.units] == [
+        "exec_unit", "exec_unit_1", "exec_unit_2", "exec_unit_3",
+    ]  # fmt: skip
+    first, second = built.units[:2]
+    assert ids.lookup("exec_unit") is first
+    assert ids.get_or_assign(built.node(memory)) == "M"
+    assert not ids.assign(first, "exec_unit_1")
+    assert ids.assign(first, "exec_unit")
+    assert ids.assign(first, "renamed")
+    assert ids.lookup("exec_unit") is None
+    assert ids.assign_fresh(second, "exec_unit_1") == "exec_unit_1"
+    assert ids.assign(second, None)
+    assert ids.id_of(second) is None
+    foreign = sample(False).units[0]
+    assert not ids.assign(foreign, "x")
+    assert ids.get_or_assign(foreign) is None
+    assert built.ids.keys() == {"exec_unit_1"}
+
+
+def test_lint() -> None:
+    """Legal but doubtful descriptions are remarked on."""
+    assert lint(sample(True)) == ()
+    device = DeviceBuilder("d")
+    memory, other = device.memory("low"), device.memory("M", size=1)
+    device.memory("M", size=2)
+    device.datapath(memory, other)
+    device.unit("C", features=Features(compute=True, load=Transfer()))
+    device.unit("D", features=Features(compute=True))
+    text = "\n".join(lint(device.build()))
+    for key in (
+        "kind 'low' is not in upper case", "kind 'M' differ", "several compute kinds (C, D)", "also loads or stores",
+        "no unique incoming link", "no unique outgoing link", "linked directly to memory",
+    ):  # fmt: skip
+        assert key in text
+    assert "nothing can be scheduled" in lint(DeviceBuilder("d").build())[0]

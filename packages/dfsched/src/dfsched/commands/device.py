@@ -12,6 +12,7 @@ from rich.table import Table
 
 from dfsched.architecture import Architecture, Datapath, Group, Memory, Unit, kind_text
 from dfsched.architecture.features import Transfer
+from dfsched.architecture.lint import lint
 from dfsched.architecture.loading import load_architecture, package_devices
 from dfsched.commands.diagnostics import reported
 
@@ -50,6 +51,8 @@ def describe(architecture: Architecture) -> str:
             _instances(architecture),
         ):
             console.print(table)
+        for remark in lint(architecture):
+            console.print(f"remark: {remark}")
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 

@@ -100,15 +100,16 @@ def apply_device_patterns(
     module: Module,
     checkpoints: Iterable[str] = (),
     *,
-    devices: DeviceManager | None = None,
+    device: Architecture | None = None,
     registry: PatternRegistry = REGISTRY,
 ) -> Module:
     """The pass `apply-device-patterns`: run a checkpoint's patterns on every function of a module.
 
-    Every function, at any nesting, gets the patterns of its own device (`DeviceManager.for_operation`); one
-    without a device stays as it is. ``checkpoints`` empty runs the blocks without checkpoints only.
+    Every function, at any nesting, gets the patterns of ``device``, or of its own device
+    (`DeviceManager.for_operation`) if none is given; one without a device stays as it is. ``checkpoints``
+    empty runs the blocks without checkpoints only.
     """
-    manager = devices or DeviceManager(module)
+    manager = DeviceManager(module)
     enabled = tuple(sorted(set(checkpoints)))
     analysis = DefUse(module)
     selected: dict[str, tuple[Pattern, ...]] = {}
@@ -116,12 +117,12 @@ def apply_device_patterns(
     for op in module.walk():
         if not isinstance(op, Func) or op.is_declaration:
             continue
-        device = manager.for_operation(op, analysis)
-        if device is None:
+        target = device if device is not None else manager.for_operation(op, analysis)
+        if target is None:
             continue
-        if device.digest not in selected:
-            selected[device.digest] = select_patterns(device, enabled, registry)
-        result = apply_patterns(op, selected[device.digest], device)
+        if target.digest not in selected:
+            selected[target.digest] = select_patterns(target, enabled, registry)
+        result = apply_patterns(op, selected[target.digest], target)
         if result is not op:
             replaced[op] = result
     return _substitute(module, replaced) if replaced else module
