@@ -235,7 +235,8 @@ def test_buffer_phases_and_selects() -> None:
 def test_discardable_attributes_survive() -> None:
     """Checklist D25."""
     text = (
-        'ktdf.data_transfer from %m[0, 0] size [1, 1] to %s size [32] {foo = 1 : i32, transfer_mode = "splat"} '
+        "ktdf.data_transfer from %m[0, 0] size [1, 1] to %s size [32] "
+        '{foo = 1 : i32, transfer_mode = "splat"} '
         ': memref<4x32xf16, "L1">, !ktdf.fifo.slot<"A" -> "B", 32xf16>'
     )
     assert round_trip(text) == text

@@ -1,0 +1,94 @@
+"""`generalize-linalg`: every computation on tensors becomes a `linalg.generic` (scheduler spec 3.4 step 1).
+
+Takes named `linalg` operations and element-wise `arith` and `math` operations on ranked tensors. Leaves generics
+with the same maps and bodies; the outs of those made from `arith` and `math` are fresh `tensor.empty`s. Fills and
+copies become generics too. Everything else stays.
+
+Before::
+
+    %y = linalg.add ins(%x, %x : tensor<4x64xf16>, tensor<4x64xf16>) outs(%e : tensor<4x64xf16>) -> tensor<4x64xf16>
+    %z = math.exp %y : tensor<4x64xf16>
+
+After::
+
+    %y = linalg.generic {indexing_maps = [#id, #id, #id], ...} ins(%x, %x ...) outs(%e ...) { arith.addf }
+    %f = tensor.empty() : tensor<4x64xf16>
+    %z = linalg.generic {indexing_maps = [#id, #id], ...} ins(%y ...) outs(%f ...) { math.exp }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.generics import element_type, make_generic
+from dfsched.passes.ir_tools import rewrite_blocks
+from ktir.affine import AffineMap
+from ktir.dialects import linalg, tensor
+from ktir.dialects.builtin import Module
+from ktir.ir import BlockArgument, Operation, Region
+from ktir.types import TensorType
+
+__all__ = ["PASS", "run"]
+
+
+def run(module: Module, context: PassContext) -> Module:
+    """Rewrite every block of the module."""
+    new = rewrite_blocks(module, lambda ops: [new for op in ops for new in _generalized(op)])
+    assert isinstance(new, Module)
+    return new
+
+
+PASS = Pass("generalize-linalg", Group.FRONTEND, run, "named and tensor-level operations become generics")
+
+
+def _generalized(op: Operation) -> list[Operation]:
+    match op:
+        case linalg.Generic():
+            return [op]
+        case linalg.LinalgOp():
+            return [_of_named(op)]
+        case _ if is_element_wise_scalar_op(op):
+            return _of_scalar_op(op)
+        case _:
+            return [op]
+
+
+def is_element_wise_scalar_op(op: Operation) -> bool:
+    """Whether an `arith` or `math` operation works element by element on ranked tensors of one shape."""
+    if op.name.partition(".")[0] not in ("arith", "math") or not op.operands or len(op.results) != 1:
+        return False
+    types = [value.type for value in (*op.operands, *op.results)]
+    shapes = {type.shape for type in types if isinstance(type, TensorType)}
+    return all(isinstance(type, TensorType) for type in types) and len(shapes) == 1
+
+
+def _of_named(op: linalg.LinalgOp) -> linalg.Generic:
+    body = op.regions[0]
+    missing = len(op.input_values) + len(op.output_values) - len(body.block.arguments)
+    if missing:  # linalg.map has no block arguments for its outs
+        extra = [BlockArgument(element_type(value), "out") for value in op.output_values[-missing:]]
+        body = Region((body.block.replace(arguments=(*body.block.arguments, *extra)),))
+    generic = linalg.Generic.build(
+        op.input_values, op.output_values, op.maps, op.iterators, body, location=op.location
+    )
+    return generic.replace(results=op.results)
+
+
+def _of_scalar_op(op: Operation) -> list[Operation]:
+    type = op.results[0].type
+    assert isinstance(type, TensorType)
+    empty = tensor.Empty.create((), [type], location=op.location)
+    arguments = [BlockArgument(element_type(value), "in") for value in op.operands]
+    scalar = op.__class__.create(arguments, [type.element], op.attributes, location=op.location)
+    maps: Sequence[AffineMap] = [AffineMap.identity(type.rank)] * (len(op.operands) + 1)
+    generic = make_generic(
+        op.operands,
+        empty.result,
+        maps,
+        [*arguments, BlockArgument(type.element, "out")],
+        [scalar],
+        scalar.results[0],
+        op.location,
+    )
+    return [empty, generic.replace(results=op.results)]

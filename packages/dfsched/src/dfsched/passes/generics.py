@@ -1,0 +1,59 @@
+"""Questions about `linalg.generic`, and its construction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktir.affine import AffineMap
+from ktir.attribute import Attribute
+from ktir.attributes import DenseElementsAttr, FloatAttr, IntegerAttr, wrap_integer
+from ktir.dialects import linalg
+from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.location import Location
+from ktir.types import FloatType, ShapedType, TensorType, Type
+
+__all__ = ["element_type", "is_element_wise", "make_generic", "splat_value"]
+
+
+def element_type(value: Value) -> Type:
+    """The element type of a shaped value."""
+    assert isinstance(value.type, ShapedType)
+    return value.type.element
+
+
+def is_element_wise(op: linalg.LinalgOp) -> bool:
+    """Whether every loop is parallel, operands are tensors or scalars, and outputs are permutations of the loops."""
+    outputs = op.maps[len(op.input_values) :]
+    return (
+        all(kind == "parallel" for kind in op.iterators)
+        and all(isinstance(value.type, TensorType) for value in op.output_values)
+        and all(map.is_permutation for map in outputs)
+    )
+
+
+def make_generic(
+    inputs: Sequence[Value],
+    output: Value,
+    maps: Sequence[AffineMap],
+    arguments: Sequence[BlockArgument],
+    body: Sequence[Operation],
+    result: Value,
+    location: Location,
+) -> linalg.Generic:
+    """An element-wise generic with one result; `arguments` are the block's, the output's last."""
+    terminator = linalg.Yield.create([result], location=location)
+    region = Region.of([*body, terminator], arguments)
+    iterators = ["parallel"] * maps[-1].num_dims
+    return linalg.Generic.build(inputs, [output], maps, iterators, region, location=location)
+
+
+def splat_value(dense: DenseElementsAttr) -> Attribute:
+    """The one element of a splat constant as a scalar attribute."""
+    assert isinstance(dense.type, ShapedType)
+    element = dense.type.element
+    bits = int.from_bytes(dense.data, "little")
+    if isinstance(element, FloatType):
+        return FloatAttr(bits, element)
+    return IntegerAttr(wrap_integer(bits, element), element)
+
+

@@ -1,0 +1,148 @@
+"""Index values as affine expressions of the values that they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.subscripts import Subscripts
+from ktir.affine import AffineExpr, AffineMap, Const, Dim
+from ktir.attributes import IntegerAttr
+from ktir.dialects import affine, arith, ktdp
+from ktir.ir import Operation, Value
+from ktir.types import IndexType
+
+__all__ = ["Leaves", "constant_value", "depends_on", "expand", "expand_subscripts", "leaves_of"]
+
+
+def constant_value(value: Value, definitions: Definitions) -> int | None:
+    """The number behind an index or integer constant, None for anything else."""
+    match definitions.definer(value):
+        case arith.Constant(value=IntegerAttr(value=number)):
+            return number
+        case _:
+            return None
+
+
+def expand(value: Value, definitions: Definitions) -> tuple[AffineExpr, tuple[Value, ...]]:
+    """The value as an affine expression over leaves: what is not affine index arithmetic.
+
+    Divisions and remainders are taken as floor divisions: exact for operands that are not negative, which index
+    arithmetic on tile ids and sizes guarantees. Use the result for questions, not to rebuild values.
+    """
+    leaves: dict[Value, int] = {}
+    memo: dict[Value, AffineExpr] = {}
+
+    def visit(current: Value) -> AffineExpr:
+        if current not in memo:
+            memo[current] = _expanded(current, definitions, visit) or Dim(
+                leaves.setdefault(current, len(leaves))
+            )
+        return memo[current]
+
+    return visit(value), tuple(leaves)
+
+
+def _expanded(
+    value: Value, definitions: Definitions, visit: Callable[[Value], AffineExpr]
+) -> AffineExpr | None:
+    if not isinstance(value.type, IndexType):
+        return None
+    op = definitions.definer(value)
+    match op:
+        case arith.Constant(value=IntegerAttr(value=number)):
+            return Const(number)
+        case arith.AddI():
+            return visit(op.lhs) + visit(op.rhs)
+        case arith.SubI():
+            return visit(op.lhs) - visit(op.rhs)
+        case arith.MulI():
+            left, right = constant_value(op.lhs, definitions), constant_value(op.rhs, definitions)
+            if right is not None:
+                return visit(op.lhs) * right
+            if left is not None:
+                return visit(op.rhs) * left
+            a, b = visit(op.lhs), visit(op.rhs)
+            return a * b if isinstance(a, Const) or isinstance(b, Const) else None
+        case arith.DivUI() | arith.DivSI() | arith.FloorDivSI():
+            divisor = constant_value(op.rhs, definitions)
+            return visit(op.lhs) // divisor if divisor is not None and divisor > 0 else None
+        case arith.CeilDivUI() | arith.CeilDivSI():
+            divisor = constant_value(op.rhs, definitions)
+            return visit(op.lhs).ceildiv(divisor) if divisor is not None and divisor > 0 else None
+        case arith.RemUI() | arith.RemSI():
+            divisor = constant_value(op.rhs, definitions)
+            return visit(op.lhs) % divisor if divisor is not None and divisor > 0 else None
+        case affine.Apply():
+            map: AffineMap = op.map.map
+            values = [visit(operand) for operand in op.operands]
+            return map.results[0].replace(values[: map.num_dims], values[map.num_dims :])
+        case _:
+            return None
+
+
+def expand_subscripts(subscripts: Subscripts, definitions: Definitions) -> Subscripts:
+    """Subscripts over leaves (for questions, see `expand`)."""
+    return subscripts.replaced(lambda value: expand(value, definitions)).canonical()
+
+
+@frozen
+class Leaves:
+    """What an index value depends on in the end."""
+
+    tile_ids: tuple[Value, ...]
+    arguments: tuple[Value, ...]
+    loop_variables: tuple[Value, ...]
+    others: tuple[Value, ...]
+
+    @property
+    def per_tile(self) -> bool:
+        """Whether the value is the same throughout a tile's run, whatever is passed at launch."""
+        return not (self.arguments or self.loop_variables or self.others)
+
+
+def leaves_of(values: Sequence[Value], definitions: Definitions) -> Leaves:
+    """Sources of values, through all operations (affine or not)."""
+    tile_ids: dict[Value, None] = {}
+    arguments: dict[Value, None] = {}
+    loops: dict[Value, None] = {}
+    others: dict[Value, None] = {}
+    seen: set[Value] = set()
+    stack = list(values)[::-1]
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = definitions.definer(value)
+        match op:
+            case ktdp.GetComputeTileId():
+                tile_ids.setdefault(value)
+            case Operation() if op.regions or (not op.operands and not isinstance(op, arith.Constant)):
+                others.setdefault(value)
+            case Operation():
+                stack += reversed(op.operands)
+            case None:
+                owner = definitions.region_owner(value)
+                is_argument = owner is None or owner.name == "func.func"
+                (arguments if is_argument else loops).setdefault(value)
+    return Leaves(tuple(tile_ids), tuple(arguments), tuple(loops), tuple(others))
+
+
+def depends_on(values: Sequence[Value], sources: set[Value], definitions: Definitions) -> bool:
+    """Whether any of the values is computed from any of the sources."""
+    seen: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value in sources:
+            return True
+        if value in seen:
+            continue
+        seen.add(value)
+        op = definitions.definer(value)
+        if op is not None:
+            stack += op.operands
+    return False
