@@ -15,7 +15,7 @@ from attrs import frozen
 
 from dfsched.architecture import Architecture
 from ktir.attribute import Attribute
-from ktir.attributes import ArrayAttr, DictAttr, IntegerAttr, StringAttr, UnitAttr
+from ktir.attributes import ArrayAttr, DictAttr, IntegerAttr, StringAttr
 
 __all__ = ["PLAN", "NestFacts", "NestPlan", "OperandFacts", "Plan", "Policy", "ProgramFacts"]
 
@@ -129,8 +129,6 @@ def _tuples(value: Any) -> Any:
 
 def _to_attribute(value: object) -> Attribute:
     match value:
-        case None:
-            return UnitAttr()
         case int():
             return IntegerAttr(value)
         case str():
@@ -138,15 +136,13 @@ def _to_attribute(value: object) -> Attribute:
         case list() | tuple():
             return ArrayAttr(tuple(_to_attribute(item) for item in value))
         case Mapping():
-            return DictAttr({name: _to_attribute(item) for name, item in value.items()})
+            return DictAttr({name: _to_attribute(item) for name, item in value.items() if item is not None})
         case _:
             raise TypeError(f"no attribute form of {type(value).__name__}")
 
 
 def _from_attribute(value: Attribute) -> Any:
     match value:
-        case UnitAttr():
-            return None
         case IntegerAttr(value=number):
             return number
         case StringAttr(value=text):

@@ -1,11 +1,11 @@
 """`address-assignment`: a fixed byte address for every buffer (scheduler spec 3.20).
 
 Takes programs with `memref.alloc`s in memory spaces of the device. Leaves ``arith.constant ADDRESS`` and
-``builtin.unrealized_conversion_cast`` in place of each, and no `memref.dealloc` of them. Addresses in a scratchpad
-and below start afresh in every program; memories above keep counting over the programs. No buffer touches a range
-that the kernel pins: any view in the memory at a constant address, and the module attribute
-``ktdp.scratchpad_keepout``. Addresses are aligned so that every unit may use any access to the buffer.
-Allocations without a memory space stay.
+``builtin.unrealized_conversion_cast`` in place of each, and no `memref.dealloc` of them. Addresses in a
+scratchpad and below start afresh in every program; memories above keep counting over the programs. No
+buffer touches a range that the kernel pins: any view in the memory at a constant address, and the module
+attribute ``ktdp.scratchpad_keepout``. Addresses are aligned so that every unit may use any access to the
+buffer. Allocations without a memory space stay.
 
 Before::
 
@@ -100,9 +100,7 @@ def _in_function(
             findings.append(Diagnostic(str(error), op.location))
             continue
         constant = index_constant(address).replace(location=op.location)
-        cast = UnrealizedConversionCast(
-            (constant.result,), (op.memref,), location=op.location
-        )
+        cast = UnrealizedConversionCast((constant.result,), (op.memref,), location=op.location)
         assigned[op.memref] = [constant, cast]
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:

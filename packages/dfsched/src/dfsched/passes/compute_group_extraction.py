@@ -1,14 +1,14 @@
 """`compute-group-extraction`: cut a kernel into programs and a coordinator (scheduler spec 3.3).
 
 Takes KTIR that passed the legality check. A compute group is what hangs together by tensor values in one
-block: loads, compute operations, stores. Each group becomes a function in a module of its own; what it needs
-from outside (views, index arithmetic, tile ids) is copied in, and enclosing loop variables and kernel arguments
-become its arguments. A loop or branch that holds a single group, or whose bounds or condition depend on the tile
-id, goes into the program whole; what is the same for all tiles and holds several groups stays in the coordinator,
-with calls in the place of the groups.
+block: loads, compute operations, stores. Each group becomes a function in a module of its own; what it
+needs from outside (views, index arithmetic, tile ids) is copied in, and enclosing loop variables and
+kernel arguments become its arguments. A loop or branch that holds a single group, or whose bounds or
+condition depend on the tile id, goes into the program whole; what is the same for all tiles and holds
+several groups stays in the coordinator, with calls in the place of the groups.
 
-Leaves the top-level module with the device, one anonymous module with the coordinator and private declarations,
-and one module ``@local_schedule_N`` per group. Programs carry the kernel's ``grid`` and
+Leaves the top-level module with the device, one anonymous module with the coordinator and private
+declarations, and one module ``@local_schedule_N`` per group. Programs carry the kernel's ``grid`` and
 ``ktdf.arguments = ["address" | "parameter", ...]``. A module without any store is returned unchanged.
 
 Before::
@@ -28,7 +28,7 @@ After::
       func.func private @local_schedule_0(index, index)
     }
     module @local_schedule_0 {
-      func.func @local_schedule_0(%a: index, %b: index) attributes {grid = [8], ktdf.arguments = [...]} { ... }
+      func.func @local_schedule_0(%a: index, %b: index) attributes {grid = [8], ...} { ... }
     }
 """
 
@@ -44,13 +44,14 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import leaves_of
-from dfsched.passes.ir_tools import Definitions, captured, clone_all, prune
+from dfsched.passes.ir_tools import Definitions, captured, clone_all
 from dfsched.passes.memory_accesses import accesses, address_argument
 from ktir.analysis import is_pure
 from ktir.attributes import ArrayAttr, StringAttr
 from ktir.dialects import func, ktdp, scf
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value, symbol_name
+from ktir.transforms import dce
 
 __all__ = ["ARGUMENTS", "PASS", "run"]
 
@@ -96,7 +97,7 @@ class _Extraction:
         cutter = _Cutter(self, kernel, definitions)
         body = cutter.block(kernel.body.block.operations)
         new = kernel.replace(regions=[Region((kernel.body.block.replace(operations=body),))])
-        pruned = prune(new)
+        pruned = dce(new)
         assert isinstance(pruned, func.Func)
         _check_complete(pruned)
         return pruned

@@ -21,7 +21,7 @@ def is_control(op: Operation) -> bool:
 
 
 def compute_groups(operations: Sequence[Operation], definitions: Definitions) -> list[list[Operation]]:
-    """Groups of operations directly in a block that hang together by tensor values; in order of first member."""
+    """Groups of operations directly in a block that hang together by tensor values, by first member."""
     here = {op: position for position, op in enumerate(operations)}
     leader: dict[Operation, Operation] = {}
 
@@ -36,7 +36,7 @@ def compute_groups(operations: Sequence[Operation], definitions: Definitions) ->
             continue
         leader.setdefault(store, store)
         stack: list[Operation] = [store]
-        seen = {store}
+        seen: set[Operation] = {store}
         while stack:
             op = stack.pop()
             for value in op.operands:

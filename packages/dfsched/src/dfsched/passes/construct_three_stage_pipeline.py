@@ -1,11 +1,12 @@
 """`construct-three-stage-pipeline`: loops over vectors around load, compute and store (scheduler spec 3.4).
 
-Takes programs in which every stored value is one element-wise `linalg.generic` over loads (what `fuse-linalg`
-leaves). For each compute group the iteration space is cut into boxes of vectors (`vector_tiling`); each box becomes
-a nest of `scf.for` with ``loop_type = parallel_loop`` and one pipeline of three stages in its innermost body:
-transfers into queues to the compute unit, the generics on one vector, transfers out of queues. All stores of a
-group share the pipeline, all its operands are read once per vector. Access tiles become memrefs
-(`tile_addresses`); no `ktdp.load`, `ktdp.store` or access tile is left.
+Takes programs in which every stored value is one element-wise `linalg.generic` over loads (what
+`fuse-linalg` leaves). For each compute group the iteration space is cut into boxes of vectors
+(`vector_tiling`); each box becomes a nest of `scf.for` with ``loop_type = parallel_loop`` and one
+pipeline of three stages in its innermost body: transfers into queues to the compute unit, the generics
+on one vector, transfers out of queues. All stores of a group share the pipeline, all its operands are
+read once per vector. Access tiles become memrefs (`tile_addresses`); no `ktdp.load`, `ktdp.store` or
+access tile is left.
 
 Before::
 
@@ -55,8 +56,8 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
-from dfsched.passes.ir_tools import Definitions, clone_all, prune
-from dfsched.passes.memory_accesses import may_alias, root_of, tile_of, view_of
+from dfsched.passes.ir_tools import Definitions, clone_all
+from dfsched.passes.memory_accesses import Root, may_alias, root_of, tile_of, view_of
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_attribute
 from dfsched.vector_tiling import Box, reference_tile, vector_boxes
@@ -66,6 +67,7 @@ from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
 from ktir.location import Location
+from ktir.transforms import dce
 from ktir.types import INDEX, FloatType, IntegerType, MemRefType, TensorType, Type
 
 __all__ = ["PASS", "run"]
@@ -77,7 +79,7 @@ def run(module: Module, context: PassContext) -> Module:
     if unit is None:
         raise ScheduleError.at(module.location, "the device has no single compute unit kind")
     new = _in_module(module, context)
-    pruned = prune(new)
+    pruned = dce(new)
     assert isinstance(pruned, Module)
     return pruned
 
@@ -128,6 +130,14 @@ class _Output:
     store: ktdp.Store
     generic: linalg.Generic
     address: TileAddress
+
+
+@frozen
+class _Place:
+    """Which elements an access touches: the same place is the same elements in the same order."""
+
+    root: Root
+    access: tuple[object, ...]
 
 
 @define(eq=False)
@@ -233,14 +243,14 @@ class _Builder:
         return generic
 
     def _check_hazards(self, nest: _Nest) -> None:
-        """Vectors are loaded while others are already stored: what is both read and written must be the same."""
+        """Vectors are loaded while others are already stored: what is read and written must be the same."""
         for output in nest.outputs:
             written = self._place(output.store)
             for operand in nest.operands:
                 read = self._place(operand.load)
-                if not may_alias(read[0], written[0]):
+                if not may_alias(read.root, written.root):
                     continue
-                if read[1:] != written[1:] or not operand.map.is_identity:
+                if read.access != written.access or not operand.map.is_identity:
                     raise UnsupportedKernel.at(
                         output.store.location,
                         "the compute group overwrites memory that it also reads in another order",
@@ -248,16 +258,15 @@ class _Builder:
         for position, output in enumerate(nest.outputs):
             for other in nest.outputs[:position]:
                 a, b = self._place(other.store), self._place(output.store)
-                if may_alias(a[0], b[0]) and a[1:] != b[1:]:
+                if may_alias(a.root, b.root) and a.access != b.access:
                     raise UnsupportedKernel.at(
                         output.store.location, "two stores of one compute group overlap"
                     )
 
-    def _place(self, op: ktdp.Load | ktdp.Store) -> tuple[object, ...]:
+    def _place(self, op: ktdp.Load | ktdp.Store) -> _Place:
         tile = tile_of(op, self.definitions)
         view = view_of(tile, self.definitions)
-        return (
-            root_of(view, self.definitions),
+        access = (
             view.offset,
             view.static_sizes,
             view.static_strides,
@@ -267,6 +276,7 @@ class _Builder:
             tile.access_tile_set,
             tile.access_tile_order,
         )
+        return _Place(root_of(view, self.definitions), access)
 
     def _boxes(self, nest: _Nest) -> tuple[Box, ...]:
         if self.context.options.profile is Profile.V1:

@@ -1,11 +1,12 @@
 """`fuse-linalg`: one element-wise generic per stored value (scheduler spec 3.4 step 2).
 
-Takes functions whose compute is `linalg.generic` (what `generalize-linalg` leaves), constants and splats. For every
-stored tensor the computation is rebuilt backwards from the store: element-wise generics are inlined through their
-indexing maps, a value that is used twice is computed once per distinct subscripts, splat constants become scalar
-constants in the body. Leaves one generic per store whose inputs are loads (or results of operations that are not
-element-wise), each distinct (value, map) once, and a fresh `tensor.empty` as its out. Nothing is shared between two
-stores, so producers disappear.
+Takes functions whose compute is `linalg.generic` (what `generalize-linalg` leaves), constants and
+splats. For every stored tensor the computation is rebuilt backwards from the store: element-wise
+generics are inlined through their indexing maps, a value that is used twice is computed once per
+distinct subscripts, splat constants become scalar constants in the body. Leaves one generic per store
+whose inputs are loads (or results of operations that are not element-wise), each distinct (value, map)
+once, and a fresh `tensor.empty` as its out. Nothing is shared between two stores, so producers
+disappear.
 
 Before::
 
@@ -28,7 +29,7 @@ from attrs import define, field
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.generics import is_element_wise, make_generic, splat_value
-from dfsched.passes.ir_tools import Definitions, clone_all, prune, rewrite_blocks
+from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
 from ktir.affine import AffineExpr, AffineMap, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr
@@ -36,6 +37,7 @@ from ktir.dialects import arith, ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, OpResult, Value
 from ktir.location import Location
+from ktir.transforms import dce
 from ktir.types import TensorType
 
 __all__ = ["PASS", "run"]
@@ -55,7 +57,7 @@ def run(module: Module, context: PassContext) -> Module:
             result.append(op)
         return result
 
-    new = prune(rewrite_blocks(module, rewrite))
+    new = dce(rewrite_blocks(module, rewrite))
     assert isinstance(new, Module)
     return new
 
@@ -112,11 +114,15 @@ class _Fusion:
             case arith.Constant(value=DenseElementsAttr(splat=True) as dense):
                 return self._constant(splat_value(dense))
             case arith.Constant():
-                raise UnsupportedKernel.at(op.location, "constant tensors other than splats are not supported")
+                raise UnsupportedKernel.at(
+                    op.location, "constant tensors other than splats are not supported"
+                )
             case tensor.Splat():
                 return self._outer(op.input, op)
             case tensor.Empty():
-                raise ScheduleError.at(self.location, "the computation reads the contents of a 'tensor.empty'")
+                raise ScheduleError.at(
+                    self.location, "the computation reads the contents of a 'tensor.empty'"
+                )
             case _:
                 type = value.type
                 assert isinstance(type, TensorType)

@@ -1,12 +1,12 @@
 """`generalize-linalg`: every computation on tensors becomes a `linalg.generic` (scheduler spec 3.4 step 1).
 
-Takes named `linalg` operations and element-wise `arith` and `math` operations on ranked tensors. Leaves generics
-with the same maps and bodies; the outs of those made from `arith` and `math` are fresh `tensor.empty`s. Fills and
-copies become generics too. Everything else stays.
+Takes named `linalg` operations and element-wise `arith` and `math` operations on ranked tensors. Leaves
+generics with the same maps and bodies; the outs of those made from `arith` and `math` are fresh
+`tensor.empty`s. Fills and copies become generics too. Everything else stays.
 
 Before::
 
-    %y = linalg.add ins(%x, %x : tensor<4x64xf16>, tensor<4x64xf16>) outs(%e : tensor<4x64xf16>) -> tensor<4x64xf16>
+    %y = linalg.add ins(%x, %x : ...) outs(%e : tensor<4x64xf16>) -> tensor<4x64xf16>
     %z = math.exp %y : tensor<4x64xf16>
 
 After::

@@ -22,7 +22,7 @@ def element_type(value: Value) -> Type:
 
 
 def is_element_wise(op: linalg.LinalgOp) -> bool:
-    """Whether every loop is parallel, operands are tensors or scalars, and outputs are permutations of the loops."""
+    """Whether every loop is parallel and every output a tensor that permutes the loops."""
     outputs = op.maps[len(op.input_values) :]
     return (
         all(kind == "parallel" for kind in op.iterators)
@@ -55,5 +55,3 @@ def splat_value(dense: DenseElementsAttr) -> Attribute:
     if isinstance(element, FloatType):
         return FloatAttr(bits, element)
     return IntegerAttr(wrap_integer(bits, element), element)
-
-

@@ -29,8 +29,8 @@ def constant_value(value: Value, definitions: Definitions) -> int | None:
 def expand(value: Value, definitions: Definitions) -> tuple[AffineExpr, tuple[Value, ...]]:
     """The value as an affine expression over leaves: what is not affine index arithmetic.
 
-    Divisions and remainders are taken as floor divisions: exact for operands that are not negative, which index
-    arithmetic on tile ids and sizes guarantees. Use the result for questions, not to rebuild values.
+    Divisions and remainders are taken as floor divisions: exact for operands that are not negative, which
+    index arithmetic on tile ids and sizes guarantees. Use the result for questions, not to rebuild values.
     """
     leaves: dict[Value, int] = {}
     memo: dict[Value, AffineExpr] = {}

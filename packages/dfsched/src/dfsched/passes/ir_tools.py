@@ -1,18 +1,17 @@
-"""Small tools over frozen IR that passes share: definitions, substitution, cloning, dead code."""
+"""Small tools over frozen IR that passes share: definitions, substitution, cloning, rebuilding."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
-from ktir.analysis import DefUse, is_pure
-from ktir.ir import Block, BlockArgument, Operation, OpResult, Region, Value
+from ktir.analysis import DefUse
+from ktir.ir import Block, Operation, Region, Value
+from ktir.transforms import clone
 
 __all__ = [
     "Definitions",
     "captured",
     "clone_all",
-    "prune",
     "rewrite_blocks",
     "substitute",
 ]
@@ -76,42 +75,12 @@ def _same(new: Sequence[Region], old: Sequence[Region]) -> bool:
 
 def clone_all(operations: Iterable[Operation], mapping: dict[Value, Value]) -> list[Operation]:
     """Copies with fresh results and block arguments; `mapping` is used for operands and extended."""
-    return [_clone(op, mapping) for op in operations]
-
-
-def _clone(op: Operation, mapping: dict[Value, Value]) -> Operation:
-    regions: list[Region] = []
-    for region in op.regions:
-        blocks: list[Block] = []
-        for block in region.blocks:
-            arguments = tuple(BlockArgument(a.type, a.name, a.location) for a in block.arguments)
-            mapping.update(zip(block.arguments, arguments, strict=True))
-            blocks.append(Block(arguments, tuple(clone_all(block.operations, mapping))))
-        regions.append(Region(tuple(blocks)))
-    results = tuple(OpResult(result.type, result.name) for result in op.results)
-    copy = op.replace(
-        operands=[mapping.get(value, value) for value in op.operands], results=results, regions=regions
-    )
-    mapping.update(zip(op.results, results, strict=True))
-    return copy
-
-
-def prune(op: Operation) -> Operation:
-    """Remove pure operations whose results are unused below `op`, to a fixed point."""
-    while True:
-        used = {value for inner in op.walk() for value in inner.operands}
-        dead = {
-            inner
-            for inner in op.walk()
-            if inner is not op and inner.results and is_pure(inner) and used.isdisjoint(inner.results)
-        }
-        if not dead:
-            return op
-        op = rewrite_blocks(op, partial(_without, dead))
-
-
-def _without(dead: set[Operation], operations: Sequence[Operation]) -> list[Operation]:
-    return [op for op in operations if op not in dead]
+    copies: list[Operation] = []
+    for op in operations:
+        copy, extended = clone(op, mapping)
+        mapping.update(extended)
+        copies.append(copy)
+    return copies
 
 
 def rewrite_blocks(op: Operation, rewrite: Callable[[Sequence[Operation]], Sequence[Operation]]) -> Operation:

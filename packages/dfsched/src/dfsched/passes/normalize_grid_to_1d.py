@@ -1,9 +1,9 @@
 """`normalize-grid-to-1d`: the hardware numbers its cores in one dimension (scheduler spec 3.21).
 
-Takes functions with a ``grid`` attribute of any rank; programs without one get ``[1 : index]``. Leaves one entry, the
-number of tiles, and `ktdp.get_compute_tile_id`s with one result; coordinates are computed from the flat id. Which
-dimension runs fastest says the module attribute ``ktdp.grid_order`` (``"first_fastest"`` unless given;
-``"last_fastest"`` under the v1 profile).
+Takes functions with a ``grid`` attribute of any rank; programs without one get ``[1 : index]``. Leaves
+one entry, the number of tiles, and `ktdp.get_compute_tile_id`s with one result; coordinates are computed
+from the flat id. Which dimension runs fastest says the module attribute ``ktdp.grid_order``
+(``"first_fastest"`` unless given; ``"last_fastest"`` under the v1 profile).
 
 Before::
 
@@ -26,11 +26,12 @@ from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
 from dfsched.passes.errors import ScheduleError
-from dfsched.passes.ir_tools import prune, rewrite_blocks
+from dfsched.passes.ir_tools import rewrite_blocks
 from ktir.attributes import ArrayAttr, IntegerAttr, StringAttr, index_attr
 from ktir.dialects import arith, func, ktdp
 from ktir.dialects.builtin import Module
 from ktir.ir import Operation, OpResult
+from ktir.transforms import dce
 from ktir.types import INDEX
 
 __all__ = ["GRID_ORDER", "PASS", "run"]
@@ -48,7 +49,7 @@ def run(module: Module, context: PassContext) -> Module:
             pass
         case other:
             raise ScheduleError.at(
-                module.location, f"'{GRID_ORDER}' must be \"first_fastest\" or \"last_fastest\", but is {other}"
+                module.location, f'\'{GRID_ORDER}\' must be "first_fastest" or "last_fastest", but is {other}'
             )
     return _in_module(module, order == "first_fastest")
 
@@ -85,7 +86,7 @@ def _in_function(function: func.Func, first_fastest: bool) -> func.Func:
         return result
 
     flat = ArrayAttr((index_attr(math.prod(extents)),))
-    new = prune(rewrite_blocks(function, rewrite)).replace(attributes={"grid": flat})
+    new = dce(rewrite_blocks(function, rewrite)).replace(attributes={"grid": flat})
     assert isinstance(new, func.Func)
     return new
 
@@ -106,9 +107,7 @@ def _grid(function: func.Func) -> tuple[int, ...] | None:
     return tuple(extents)
 
 
-def _coordinates(
-    op: ktdp.GetComputeTileId, extents: Sequence[int], first_fastest: bool
-) -> list[Operation]:
+def _coordinates(op: ktdp.GetComputeTileId, extents: Sequence[int], first_fastest: bool) -> list[Operation]:
     if len(op.results) != len(extents):
         raise ScheduleError.at(
             op.location,

@@ -1,8 +1,8 @@
 """`normalize-scf-for-loops`: lower bound 0 and step 1 for every loop (scheduler spec 3.7, 3.0.2).
 
-Takes any module. Leaves loops ``0 to ceildiv(ub - lb, step) step 1``; in the maps of transfers the loop variable
-becomes ``lb + iv * step``, other uses get index arithmetic at the start of the body. Loops that are normal already
-stay as they are.
+Takes any module. Leaves loops ``0 to ceildiv(ub - lb, step) step 1``; in the maps of transfers the loop
+variable becomes ``lb + iv * step``, other uses get index arithmetic at the start of the body. Loops that
+are normal already stay as they are.
 
 Before::
 
@@ -21,12 +21,13 @@ from dfsched.dialects.ktdf import Cell, DataTransfer
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.index_arithmetic import constant_value
-from dfsched.passes.ir_tools import Definitions, prune, rewrite_blocks, substitute
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, Dim
 from ktir.dialects import arith, scf
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.transforms import dce
 from ktir.types import INDEX, IndexType
 
 __all__ = ["PASS", "run", "with_subscripts"]
@@ -41,7 +42,7 @@ def run(module: Module, context: PassContext) -> Module:
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         return [new for op in operations for new in _normalised(op, definitions)]
 
-    new = prune(rewrite_blocks(module, rewrite))
+    new = dce(rewrite_blocks(module, rewrite))
     assert isinstance(new, Module)
     return new
 
@@ -49,9 +50,7 @@ def run(module: Module, context: PassContext) -> Module:
 PASS = Pass("normalize-scf-for-loops", Group.SCHEDULER, run, "loops from 0 with step 1")
 
 
-def with_subscripts(
-    transfer: DataTransfer, change: Callable[[Subscripts], Subscripts]
-) -> DataTransfer:
+def with_subscripts(transfer: DataTransfer, change: Callable[[Subscripts], Subscripts]) -> DataTransfer:
     """The transfer with its subscripts changed on both sides, in canonical form."""
 
     def cell(old: Cell) -> Cell:

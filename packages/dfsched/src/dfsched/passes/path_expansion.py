@@ -1,10 +1,11 @@
 """`path-expansion`: make every data movement follow the device (scheduler spec 3.5).
 
-Takes pipelines whose compute stage names its unit; queues may join a memory and the compute unit directly.
-Leaves pipelines in which every stage names one unit, every transfer moves between neighbours of that unit and
-every queue joins two adjacent units: each transfer gets its own route (any number of memories on the way),
-hops of one unit share a stage, buffers hold what the next hop takes. Tokens state which stage waits for which.
-A pipeline that already is in that form is left alone, so a second run changes nothing.
+Takes pipelines whose compute stage names its unit; queues may join a memory and the compute unit
+directly. Leaves pipelines in which every stage names one unit, every transfer moves between neighbours
+of that unit and every queue joins two adjacent units: each transfer gets its own route (any number of
+memories on the way), hops of one unit share a stage, buffers hold what the next hop takes. Tokens state
+which stage waits for which. A pipeline that already is in that form is left alone, so a second run
+changes nothing.
 
 Before (device with DDR, MNILU, L1, L1LU, SFU, L1SU, MNISU)::
 
@@ -46,6 +47,7 @@ from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.ir_tools import rewrite_blocks, substitute
+from ktir.attribute import Attribute
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.ir import Operation, OpResult, Value
@@ -440,7 +442,7 @@ def _materialise(state: _Expansion, steps: list[_Step]) -> Pipeline:
     return state.pipeline.replace(regions=[Pipeline.of([private, *stages]).body])
 
 
-def _extra(stage: Stage) -> Iterable[tuple[str, object]]:
+def _extra(stage: Stage) -> Iterable[tuple[str, Attribute]]:
     inherent = stage.definition.inherent
     return [(name, value) for name, value in stage.attributes.items() if name not in inherent]
 

@@ -1,11 +1,11 @@
 """`scalar-broadcast-legalization`: every operand of a compute stage gets all lanes (scheduler spec 3.6).
 
-Takes expanded pipelines. An operand that has fewer elements than the vector (its map lacks loops or ends in a
-constant) is replicated by its queue: the last hop becomes a ``splat`` transfer (lane l gets source element l modulo
-the number of source elements), the slot and the read grow to the full vector, the map of the generic becomes the
-identity. A single element is fetched as a whole vector of memory where the memref has room for one behind it, so
-that the first hop moves full words; otherwise the transfer keeps its single element. Operands that are complete but
-of another shape are read in the shape of the vector.
+Takes expanded pipelines. An operand that has fewer elements than the vector (its map lacks loops or ends
+in a constant) is replicated by its queue: the last hop becomes a ``splat`` transfer (lane l gets source
+element l modulo the number of source elements), the slot and the read grow to the full vector, the map
+of the generic becomes the identity. A single element is fetched as a whole vector of memory where the
+memref has room for one behind it, so that the first hop moves full words; otherwise the transfer keeps
+its single element. Operands that are complete but of another shape are read in the shape of the vector.
 
 Before (64 lanes)::
 
@@ -65,9 +65,7 @@ def run(module: Module, context: PassContext) -> Module:
     return new
 
 
-PASS = Pass(
-    "scalar-broadcast-legalization", Group.SCHEDULER, run, "replicate short operands in their queues"
-)
+PASS = Pass("scalar-broadcast-legalization", Group.SCHEDULER, run, "replicate short operands in their queues")
 
 
 @define(eq=False)
@@ -149,7 +147,7 @@ class _Legalization:
         return simd is not None and simd.splat
 
     def _widen(self, buffer: Value, unit: str) -> None:
-        """Fetch a single element with the vector behind it, if memory has one and the program leaves it alone."""
+        """Fetch a single element with the vector behind it, if memory has one that nobody writes."""
         private = self.pipeline.private
         if private is None or buffer not in private.results:
             return

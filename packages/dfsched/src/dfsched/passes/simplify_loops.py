@@ -1,8 +1,9 @@
-"""`simplify-loops`: loops of one trip are opened, loops of no trip vanish, constants enter transfer maps.
+"""Loops of one trip are opened, loops of no trip vanish, constants enter transfer maps.
 
-Takes any module. A loop whose bounds are constants and that runs once is replaced by its body, with the variable
-equal to the lower bound; one that never runs is removed. Constant subscripts of transfers move into the maps, which
-become canonical (every value once, in order of appearance). Part of what `canonicalize` means in scheduler spec 2.2.
+A loop whose bounds are constants and that runs once is replaced by its body, with the variable equal to
+the lower bound; one that never runs is removed. Constant subscripts of transfers move into the maps,
+which become canonical (every value once, in order of appearance). Part of what `canonicalize` means in
+scheduler spec 2.2.
 
 Before::
 
@@ -18,18 +19,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfsched.dialects.ktdf import DataTransfer
-from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.index_arithmetic import constant_value
-from dfsched.passes.ir_tools import Definitions, prune, rewrite_blocks, substitute
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.normalize_scf_for_loops import with_subscripts
 from ktir.dialects import scf
 from ktir.dialects.builtin import Module
-from ktir.ir import Operation
+from ktir.ir import Operation, Value
+from ktir.transforms import dce
 
-__all__ = ["PASS", "run", "static_trips"]
+__all__ = ["simplify_loops", "static_trips"]
 
 
-def run(module: Module, context: PassContext) -> Module:
+def simplify_loops(module: Module) -> Module:
     """Open and remove loops, then fold constants into subscripts."""
     definitions = Definitions(module)
     opened = rewrite_blocks(module, lambda ops: [new for op in ops for new in _opened(op, definitions)])
@@ -38,12 +39,9 @@ def run(module: Module, context: PassContext) -> Module:
     def fold(operations: Sequence[Operation]) -> list[Operation]:
         return [_folded(op, definitions) if isinstance(op, DataTransfer) else op for op in operations]
 
-    new = prune(rewrite_blocks(opened, fold))
+    new = dce(rewrite_blocks(opened, fold))
     assert isinstance(new, Module)
     return new
-
-
-PASS = Pass("simplify-loops", Group.SCHEDULER, run, "open single-trip loops, fold constant subscripts")
 
 
 def static_trips(loop: scf.For, definitions: Definitions) -> int | None:
@@ -62,7 +60,7 @@ def _opened(op: Operation, definitions: Definitions) -> list[Operation]:
         return []
     if trips != 1:
         return [op]
-    mapping = {op.induction_variable: op.lower}
+    mapping: dict[Value, Value] = {op.induction_variable: op.lower}
     return [substitute(inner, mapping) for inner in op.body.block.operations[:-1]]
 
 

@@ -1,9 +1,8 @@
 """Access tiles as memrefs and subscripts that a transfer can use (scheduler spec 3.4 step 5).
 
-A tile whose start is the same throughout a tile's run becomes a `memref.reinterpret_cast` at its offset. Where
-the start depends on loop variables or launch parameters, or is not a multiple of the words in which units
-address the memory, the whole view is addressed and everything stands in the subscripts.
-"""
+A tile whose start is the same throughout a tile's run becomes a `memref.reinterpret_cast` at its offset.
+Where the start depends on loop variables or launch parameters, or is not a multiple of the words in
+which units address the memory, the whole view is addressed and everything stands in the subscripts."""
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ class TileAddresses:
     def _box(
         self, tile: ktdp.ConstructAccessTile, rank: int
     ) -> tuple[Subscripts, tuple[int, ...], tuple[int, ...]]:
-        """First element (in view dimensions), shape (in tile dimensions), view dimension per tile dimension."""
+        """First element (view dimensions), shape (tile dimensions), view dimension per tile dimension."""
         result = tile.result.type
         assert isinstance(result, ktdp.AccessTileType)
         points = tile.access_tile_set.set

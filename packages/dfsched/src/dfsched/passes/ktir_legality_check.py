@@ -1,0 +1,135 @@
+"""`ktir-legality-check`: reject early what cannot be lowered (scheduler spec 3.2, ktir spec 1.14).
+
+Takes KTIR, changes nothing. The default profile reports every operation that no later pass can handle,
+each at its place. The ``v1`` profile is the table of the first published version: it stops at the first
+violation and accepts only add, mul, sub and reduce.
+
+Rejected at the loop::
+
+    %r = scf.for %i = %a to %b step %c iter_args(%x = %y) -> (tensor<4xf16>) { ... }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dfsched.options import Profile
+from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.errors import UnsupportedKernel
+from ktir.dialects import func, linalg, scf, tensor
+from ktir.dialects.builtin import Module
+from ktir.errors import Diagnostic
+from ktir.ir import Operation, Value
+from ktir.types import ShapedType
+
+__all__ = ["PASS", "run"]
+
+V1_BODY = ("arith.addf", "arith.mulf", "arith.subf", "linalg.yield")
+V1_NAMED = ("linalg.add", "linalg.mul", "linalg.sub", "linalg.reduce", "linalg.yield", "linalg.generic")
+
+NOT_BUILT = {
+    "ktdp.construct_distributed_memory_view": "distributed memory views",
+    "ktdp.construct_indirect_access_tile": "indirect access",
+    "ktdp.runtime_arg_extract": "run-time arguments",
+    "ktdp.inter_tile_produce": "communication between tiles",
+    "ktdp.inter_tile_reduce": "communication between tiles",
+    "ktdp.inter_tile_consume": "communication between tiles",
+    "scf.while": "loops with conditions",
+    "linalg.reduce": "reductions",
+    "linalg.matmul": "matrix products",
+    "linalg.batch_matmul": "matrix products",
+    "linalg.matvec": "matrix products",
+    "linalg.vecmat": "matrix products",
+    "linalg.dot": "reductions",
+    "linalg.index": "values of loop indices in a computation",
+}
+"""Operations that are legal KTIR but that no pass lowers yet, with the name of what is missing."""
+
+TENSOR_OPS = (tensor.Empty, tensor.Splat)
+
+
+def run(module: Module, context: PassContext) -> Module:
+    """Check every kernel; `UnsupportedKernel` lists the violations."""
+    v1 = context.options.profile is Profile.V1
+    findings = _v1(module) if v1 else _default(module)
+    found = tuple(findings)
+    if found:
+        raise UnsupportedKernel(found[:1] if v1 else found)
+    return module
+
+
+PASS = Pass("ktir-legality-check", Group.FRONTEND, run, "reject what no later pass can lower")
+
+
+def _default(module: Operation) -> Iterator[Diagnostic]:
+    for op in module.walk():
+        reason = _reason(op)
+        if reason is not None:
+            yield Diagnostic(reason, op.location)
+
+
+def _reason(op: Operation) -> str | None:
+    if op.name in NOT_BUILT:
+        return f"'{op.name}' is not supported: {NOT_BUILT[op.name]} are not built yet"
+    match op:
+        case scf.For() if op.inits:
+            return "scf.for with loop-carried values is not supported yet"
+        case scf.If() if op.results:
+            return "scf.if with results is not supported yet"
+        case func.Call():
+            return "calls in kernels are not supported yet"
+        case linalg.LinalgOp() if any(kind != "parallel" for kind in op.iterators):
+            return f"'{op.name}' with reduction iterators is not supported: reductions are not built yet"
+        case _ if op.name.startswith("tensor.") and not isinstance(op, TENSOR_OPS):
+            return f"'{op.name}' is not supported: changes of tensor shape are not built yet"
+        case _:
+            return _dynamic(op)
+
+
+def _dynamic(op: Operation) -> str | None:
+    values: tuple[Value, ...] = op.results
+    for value in values:
+        if isinstance(value.type, ShapedType) and not value.type.is_static:
+            return f"'{op.name}' has a result of dynamic shape {value.type}, which is not supported yet"
+    return None
+
+
+def _v1(module: Operation) -> Iterator[Diagnostic]:
+    """The first published version's table, in pre-order; bodies of generics are checked with them."""
+    stack: list[Operation] = [module]
+    while stack:
+        op = stack.pop()
+        message = _v1_reason(op)
+        if message is not None:
+            yield Diagnostic(message, op.location)
+        if isinstance(op, linalg.Generic):
+            for inner in op.walk():
+                if inner is not op and inner.name not in V1_BODY and not inner.name.startswith("spyreop."):
+                    yield Diagnostic(
+                        "V1 only supports add/mul/sub compute ops; found unsupported compute op",
+                        inner.location,
+                    )
+            continue
+        stack += [
+            inner
+            for region in reversed(op.regions)
+            for block in reversed(region.blocks)
+            for inner in reversed(block.operations)
+        ]
+
+
+def _v1_reason(op: Operation) -> str | None:
+    match op:
+        case scf.For() if op.inits:
+            return "V1 does not support scf.for with loop-carried arguments (iter_args)"
+        case scf.While():
+            return "V1 does not support scf.while loops"
+        case _ if op.name in (
+            "ktdp.construct_distributed_memory_view",
+            "ktdp.construct_indirect_access_tile",
+        ):
+            return f"V1 does not support {op.name}"
+        case _ if op.name.startswith("linalg.") and op.name not in V1_NAMED:
+            return "V1 only supports add/mul/sub/reduce compute ops; found unsupported compute op"
+        case _:
+            return None

@@ -1,0 +1,158 @@
+"""The pass pipeline: the list, and how it is run (scheduler spec 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+import ktir
+from dfsched.contracts import check_contract
+from dfsched.options import Options
+from dfsched.passes import (
+    address_assignment,
+    canonicalize,
+    compute_group_extraction,
+    construct_three_stage_pipeline,
+    ensure_device_declaration,
+    fuse_linalg,
+    generalize_linalg,
+    ktir_legality_check,
+    loop_invariant_code_motion,
+    normalize_grid_to_1d,
+    normalize_scf_for_loops,
+    path_expansion,
+    scalar_broadcast_legalization,
+    select_plan,
+)
+from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.errors import UnknownPass
+from ktir.dialects.builtin import Module
+
+__all__ = ["PASSES", "V1", "PassResult", "V1Entry", "find_passes", "pipeline", "run_pipeline"]
+
+PASSES: tuple[Pass, ...] = (
+    ensure_device_declaration.PASS,
+    ktir_legality_check.PASS,
+    compute_group_extraction.PASS,
+    generalize_linalg.PASS,
+    fuse_linalg.PASS,
+    construct_three_stage_pipeline.PASS,
+    select_plan.PASS,
+    path_expansion.PASS,
+    scalar_broadcast_legalization.PASS,
+    normalize_scf_for_loops.PASS,
+    canonicalize.PASS,
+    loop_invariant_code_motion.PASS,
+    canonicalize.PASS,
+    address_assignment.PASS,
+    normalize_grid_to_1d.PASS,
+)
+"""Everything that a compilation runs, in order. A pass that is not built yet is not in the list."""
+
+
+@frozen
+class V1Entry:
+    """A row of the published version's list, and which of our passes do its work."""
+
+    name: str
+    group: Group
+    built_as: tuple[str, ...] = ()
+
+    @property
+    def is_built(self) -> bool:
+        known = {p.name for p in PASSES}
+        return bool(self.built_as) and all(name in known for name in self.built_as)
+
+
+def _row(name: str, group: Group, *built_as: str) -> V1Entry:
+    return V1Entry(name, group, built_as or (name,))
+
+
+_F, _S, _B, _D = Group.FRONTEND, Group.SCHEDULER, Group.BACKEND, Group.DRIVER
+
+V1: tuple[V1Entry, ...] = (
+    _row("ensure-device-declaration", _D),
+    _row("ktir-legality-check", _F),
+    _row("compute-group-extraction", _F),
+    _row(
+        "construct-three-stage-pipeline",
+        _F,
+        "generalize-linalg",
+        "fuse-linalg",
+        "construct-three-stage-pipeline",
+    ),
+    _row("apply-device-patterns{groups=pre_scheduling}", _S, "apply-device-patterns"),
+    _row("path-expansion", _S),
+    _row("scalar-broadcast-legalization", _S),
+    _row("normalize-scf-for-loops", _S),
+    _row("canonicalize", _S),
+    _row("tile-scf-for-loops", _S),
+    _row("canonicalize", _S),
+    _row("loop-invariant-code-motion", _S),
+    _row("stage-coarsening", _S),
+    _row("reduction-dim-chunking", _S),
+    _row("reduction-loop-exposure", _S),
+    _row("map-reduction-partials", _S),
+    _row("broadcast-promotion", _S),
+    _row("double-buffering", _S),
+    _row("parallelize-loops-across-instances", _S),
+    _row("tile-size-selection", _S),
+    _row("canonicalize", _S),
+    _row("affine-min-canonicalization", _S),
+    _row("subsume-linearize-index", _S),
+    _row("address-assignment", _S),
+    _row("normalize-grid-to-1d", _S),
+    _row("ktdf-to-ktdflowering", _B),
+    _row("ktdflowering-to-dfir", _B),
+    _row("wrap-program-dfir", _B),
+    _row("emit-split-dfir", _D),
+)
+"""The list of scheduler spec 2.2, exactly; `V1Entry.is_built` says what exists here."""
+
+
+@frozen
+class PassResult:
+    """The module after one pass."""
+
+    name: str
+    group: Group
+    module: Module
+
+
+def find_passes(name: str) -> tuple[Pass, ...]:
+    """The passes of that name (a name may stand several times); `UnknownPass` if there is none."""
+    known = tuple(dict.fromkeys(p.name for p in PASSES))
+    aliases = {"ktdfarch-apply-patterns": "apply-device-patterns"}
+    found = tuple(p for p in PASSES if p.name == aliases.get(name, name))
+    if not found:
+        raise UnknownPass(name, known)
+    return found
+
+
+def pipeline(options: Options, last: Group = Group.BACKEND) -> tuple[Pass, ...]:
+    """The passes that a compilation with these options runs, up to and including a group."""
+    for name in sorted(options.disabled):
+        find_passes(name)
+    order = [Group.DRIVER, Group.FRONTEND, Group.SCHEDULER, Group.BACKEND]
+    wanted = order[: order.index(last) + 1]
+    return tuple(p for p in PASSES if p.name not in options.disabled and p.group in wanted)
+
+
+def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -> tuple[PassResult, ...]:
+    """Run passes one after another; the module after each one.
+
+    With `Options.verify` the IR is verified after every pass, and the contract of a group after its last one
+    (unless passes were disabled, which may well break it).
+    """
+    results: list[PassResult] = []
+    options = context.options
+    for number, item in enumerate(passes):
+        module = item.run(module, context)
+        if options.verify:
+            ktir.verify(module)
+            ends = number + 1 == len(passes) or passes[number + 1].group is not item.group
+            if ends and not options.disabled:
+                check_contract(module, item.group, context.architecture)
+        results.append(PassResult(item.name, item.group, module))
+    return tuple(results)
