@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import click
 
+from dfsched.commands.compile import compile_command
 from dfsched.commands.device import device
+from dfsched.commands.passes import passes
 
 __all__ = ["main"]
 
@@ -18,4 +20,6 @@ def main() -> None:
     """Schedule KTIR kernels for dataflow accelerators."""
 
 
+main.add_command(compile_command)
 main.add_command(device)
+main.add_command(passes)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from dfsched import policies
 from dfsched.plan import Policy
 
-__all__ = ["Options", "Profile"]
+__all__ = ["Emit", "Options", "Profile"]
 
 
 class Profile(Enum):
@@ -18,6 +18,18 @@ class Profile(Enum):
 
     DEFAULT = "default"
     V1 = "v1"
+
+
+class Emit(Enum):
+    """How far a compilation goes."""
+
+    SCHEDULE = "schedule"
+    DFIR = "dfir"
+    SPYRECODE = "spyrecode"
+
+
+def _emit(value: Emit | str) -> Emit:
+    return value if isinstance(value, Emit) else Emit(value)
 
 
 def _profile(value: Profile | str) -> Profile:
@@ -30,7 +42,8 @@ class Options:
 
     `profile`: see `Profile` (its value is accepted too). `kernel`: which public kernel, where a module has
     several. `policy` decides, `pins` overrides single fields of every nest plan by name. `disabled`: passes
-    to leave out. `verify`: check the IR contracts between the pass groups.
+    to leave out. `verify`: check the IR after every pass and the contracts between the pass groups. `emit`: how
+    far to go.
     """
 
     profile: Profile = field(default=Profile.DEFAULT, converter=_profile)
@@ -39,3 +52,4 @@ class Options:
     pins: Mapping[str, object] = field(factory=dict)
     disabled: frozenset[str] = field(default=frozenset(), converter=frozenset)
     verify: bool = True
+    emit: Emit = field(default=Emit.SPYRECODE, converter=_emit)

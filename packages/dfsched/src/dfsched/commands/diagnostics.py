@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 import ktir
+from dfsched.contracts import ContractError
 from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError
+from dfsched.passes.errors import ScheduleError, UnknownPass
 from ktir.errors import Diagnostic
 from ktir.location import Location
 
@@ -38,7 +40,7 @@ def _text(error: Exception) -> str:
     match error:
         case ktir.ParseError():
             return f"{error}{_excerpt(error.file, error.line, error.column)}"
-        case ktir.VerifyError():
+        case ktir.VerifyError() | ScheduleError() | ContractError():
             return "\n".join(f"{d}{_at(d.location)}" for d in error.diagnostics)
         case ArchitectureError(location=location) if location is not None:
             return f"{error}{_at(location)}"
@@ -56,7 +58,7 @@ def reported() -> Iterator[None]:
     """Turn errors of the input into a message and exit code 1, errors of the call into exit code 2."""
     try:
         yield
-    except DeviceNotFound as error:
+    except (DeviceNotFound, UnknownPass) as error:
         report(error)
         raise SystemExit(2) from error
     except (ktir.KtirError, DfschedError, OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,123 @@
+"""`compile`: one kernel from KTIR to ScheduleIR, DataflowIR and SpyreCode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from attrs import field, frozen
+
+import ktir
+from dfsched.architecture import Architecture
+from dfsched.options import Emit, Options
+from dfsched.passes.base import Group, PassContext
+from dfsched.passes.ensure_device_declaration import declare
+from dfsched.passes.errors import ScheduleError
+from dfsched.passes.select_plan import plans_of
+from dfsched.pipeline import PassResult, pipeline, run_pipeline
+from dfsched.plan import Plan
+from dfsched.report import Report, report_of
+from ktir.dialects.builtin import Module
+from ktir.dialects.func import Func
+from ktir.errors import Diagnostic
+
+__all__ = ["Compiled", "compile", "isolate_kernel", "kernels"]
+
+
+@frozen(slots=False)
+class Compiled:
+    """A compiled kernel: the IR after every pass and everything that was made from it.
+
+    `passes` is in order of execution; `remarks` are warnings of passes, with locations.
+    """
+
+    kernel: str
+    architecture: Architecture
+    options: Options
+    passes: tuple[PassResult, ...]
+    remarks: tuple[Diagnostic, ...] = field(default=())
+
+    @property
+    def schedule_ir(self) -> Module:
+        """The module after the scheduler group (scheduler spec 2.3)."""
+        return next(r.module for r in reversed(self.passes) if r.group is not Group.BACKEND)
+
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """The decisions, one plan per program."""
+        return plans_of(self.schedule_ir)
+
+    @cached_property
+    def report(self) -> Report:
+        """Programs with their routes, buffers and bytes."""
+        return report_of(self.kernel, self.schedule_ir, self.architecture, self.remarks)
+
+    def write(self, directory: str | Path) -> Path:
+        """Write what was made into a directory: ``schedule.mlir`` and ``report.json``.
+
+        Returns the directory; it is made if it does not exist.
+        """
+        target = Path(directory)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "schedule.mlir").write_text(ktir.print_module(self.schedule_ir), encoding="utf-8")
+        (target / "report.json").write_text(self.report.to_json(), encoding="utf-8")
+        return target
+
+
+def kernels(module: Module) -> tuple[str, ...]:
+    """Names of the public functions with a body, in order."""
+    return tuple(
+        op.symbol
+        for op in module.operations
+        if isinstance(op, Func) and op.is_public and not op.is_declaration
+    )
+
+
+def isolate_kernel(module: Module, name: str | None) -> tuple[Module, str]:
+    """The module with one kernel only, and that kernel's name.
+
+    `ScheduleError` when there is no kernel of that name, or none or several to choose from.
+    """
+    found = kernels(module)
+    if name is None:
+        if len(found) != 1:
+            what = f"several kernels ({', '.join(found)}); name one" if found else "no kernel"
+            raise ScheduleError.at(module.location, f"the module has {what}")
+        name = found[0]
+    elif name not in found:
+        known = f"; kernels: {', '.join(found)}" if found else ""
+        raise ScheduleError.at(module.location, f"the module has no kernel '{name}'{known}")
+    others = set(found) - {name}
+    operations = tuple(
+        op for op in module.operations if not (isinstance(op, Func) and op.symbol in others)
+    )
+    return module.with_operations(operations), name
+
+
+def compile(
+    module: Module, device: Architecture | str | Path | None = None, options: Options | None = None
+) -> Compiled:
+    """Compile one kernel of a verified KTIR module.
+
+    `device` is an architecture, a package device or a file; None takes the device that the module declares
+    (which always wins). Raises `ScheduleError` (with locations) for what cannot be scheduled,
+    `ArchitectureError` or `DeviceNotFound` for the device, `ktir.VerifyError` for invalid input.
+    """
+    chosen = Options() if options is None else options
+    if chosen.verify:
+        ktir.verify(module)
+    alone, kernel = isolate_kernel(module, chosen.kernel)
+    declared, architecture = declare(alone, device)
+    context = PassContext(architecture, chosen)
+    last = Group.SCHEDULER if chosen.emit is Emit.SCHEDULE else Group.BACKEND
+    results = run_pipeline(declared, context, pipeline(chosen, last))
+    return Compiled(kernel, architecture, chosen, results, tuple(context.remarks))
+
+
+def texts(compiled: Compiled) -> Mapping[str, str]:
+    """The IR after every pass as text, by ``NN-pass-name``."""
+    return {
+        f"{number:02}-{result.name}": ktir.print_module(result.module)
+        for number, result in enumerate(compiled.passes)
+    }
