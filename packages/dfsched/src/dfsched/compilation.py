@@ -89,9 +89,7 @@ def isolate_kernel(module: Module, name: str | None) -> tuple[Module, str]:
         known = f"; kernels: {', '.join(found)}" if found else ""
         raise ScheduleError.at(module.location, f"the module has no kernel '{name}'{known}")
     others = set(found) - {name}
-    operations = tuple(
-        op for op in module.operations if not (isinstance(op, Func) and op.symbol in others)
-    )
+    operations = tuple(op for op in module.operations if not (isinstance(op, Func) and op.symbol in others))
     return module.with_operations(operations), name
 
 

@@ -42,7 +42,7 @@ class Options:
 
     `profile`: see `Profile` (its value is accepted too). `kernel`: which public kernel, where a module has
     several. `policy` decides, `pins` overrides single fields of every nest plan by name. `disabled`: passes
-    to leave out. `verify`: check the IR after every pass and the contracts between the pass groups. `emit`: how
+    to leave out. `verify`: check the IR after every pass and the contracts between the groups. `emit`: how
     far to go.
     """
 

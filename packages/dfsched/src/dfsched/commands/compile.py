@@ -52,7 +52,7 @@ def compile_command(
             find_passes(name)
         module = ktir.load(file)
         ktir.verify(module)
-        options = Options(emit=emit, profile=profile, disabled=frozenset(disable))
+        options = Options(emit=emit, profile=profile, disabled=disable)
         names = kernels(module) if kernel is None else (kernel,)
         if not names:
             raise ScheduleError.at(module.location, "the module has no kernel")
