@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from attrs import field, frozen
@@ -32,6 +32,10 @@ def _emit(value: Emit | str) -> Emit:
     return value if isinstance(value, Emit) else Emit(value)
 
 
+def _names(value: Iterable[str]) -> frozenset[str]:
+    return frozenset(value)
+
+
 def _profile(value: Profile | str) -> Profile:
     return value if isinstance(value, Profile) else Profile(value)
 
@@ -50,6 +54,6 @@ class Options:
     kernel: str | None = None
     policy: Policy = policies.heuristic
     pins: Mapping[str, object] = field(factory=dict)
-    disabled: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    disabled: frozenset[str] = field(default=frozenset(), converter=_names)
     verify: bool = True
     emit: Emit = field(default=Emit.SPYRECODE, converter=_emit)
