@@ -8,7 +8,7 @@ instructions.
 from dfsched.image.codec import decode, encode
 from dfsched.image.elements import ElementType
 from dfsched.image.errors import InvalidImage
-from dfsched.image.fields import Column, Immediate, MemoryId, Register
+from dfsched.image.fields import Column, Immediate, MemoryId, Register, Role
 from dfsched.image.instructions import (
     INSTRUCTIONS,
     BinaryOperator,
@@ -51,6 +51,7 @@ from dfsched.image.instructions import (
     VectorUnary,
     decode_instruction,
     encode_instruction,
+    operands,
 )
 from dfsched.image.model import (
     AddressGenerator,
@@ -120,6 +121,7 @@ __all__ = [
     "Receive",
     "Register",
     "Relocation",
+    "Role",
     "ScalarBinary",
     "ScalarCompare",
     "ScalarOp",
@@ -151,6 +153,7 @@ __all__ = [
     "decode_instruction",
     "encode",
     "encode_instruction",
+    "operands",
     "patch",
     "problems",
 ]

@@ -1,0 +1,115 @@
+"""`SimDevice`: a device for `spyrert.Runtime` that executes SpyreCode images.
+
+It knows nothing of KTIR or DataflowIR: everything it executes it decodes from the image in its memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+import attrs
+
+from dfsched import image as im
+from dfsched import load_architecture
+from dfsched.architecture import Architecture
+from spyrert.device import (
+    CostModel,
+    DeviceProperties,
+    EventDevice,
+    ExecResult,
+    Phases,
+    Program,
+    SegmentMemory,
+)
+from spyrert.errors import ComputeFault
+from spyrert.spyrecode import PayloadKind
+from spyresim.engine.machine import DEFAULT_OPTIONS, Machine, Options
+from spyresim.engine.report import Report
+from spyresim.engine.trace import Trace
+from spyresim.errors import SpyresimError
+
+RUNS_KEPT = 64
+"""How many runs `SimDevice.runs` remembers."""
+
+
+@attrs.frozen(eq=False)
+class KernelRun:
+    """One execution of an image: its report, the units that the report and trace speak of, the trace."""
+
+    kernel: str
+    launch_seq: int
+    report: Report
+    units: tuple[im.Unit, ...]
+    trace: Trace | None
+
+
+class SimDevice(EventDevice):
+    """A simulated device.
+
+    Args:
+        index: number of the device in the machine (what `spyrert.Runtime` passes).
+        device: package device name, path of a description, or an `Architecture`.
+        f16_format: ``"ieee"`` or ``"dlfloat"``; images made for the other are refused.
+        options: how programs are run (strictness, seed, trace).
+
+    `runs` holds the last runs, newest last.
+    """
+
+    def __init__(
+        self,
+        index: int = 0,
+        device: str | Path | Architecture = "spyre",
+        *,
+        f16_format: str = "ieee",
+        options: Options = DEFAULT_OPTIONS,
+        cost: CostModel | None = None,
+    ) -> None:
+        architecture = device if isinstance(device, Architecture) else load_architecture(device)
+        props = DeviceProperties(
+            name=f"sim:{architecture.name}",
+            index=index,
+            num_cores=architecture.cores,
+            f16_format=f16_format,
+            architecture=(architecture.name, architecture.digest),
+        )
+        super().__init__(props, cost)
+        self.architecture = architecture
+        self.options = options
+        self.runs: deque[KernelRun] = deque(maxlen=RUNS_KEPT)
+        self._machine = Machine(architecture)
+        self._decoded: dict[str, im.Image] = {}
+        self.register_executor(PayloadKind.DFBIN, self._execute)
+
+    def _image_of(self, program: Program) -> im.Image:
+        found = self._decoded.get(program.digest)
+        if found is None:
+            try:
+                found = im.decode(program.payload)
+            except im.InvalidImage as error:
+                raise ComputeFault(str(error)) from error
+            if found.architecture_digest != self.architecture.digest:
+                raise ComputeFault(
+                    f"unsupported image: it is for architecture {found.architecture} "
+                    f"({found.architecture_digest[:12]}), the device is {self.architecture.name} "
+                    f"({self.architecture.digest[:12]})"
+                )
+            self._decoded[program.digest] = found
+        return found
+
+    def _execute(self, program: Program, memory: SegmentMemory, core_mask: int) -> ExecResult:
+        image = self._image_of(program)
+        missing = [u.core for u in image.units if u.core >= 0 and not core_mask >> u.core & 1]
+        if missing:
+            raise ComputeFault(f"the image uses core {min(missing)}, which the launch may not use")
+        try:
+            cells = im.patch(image, program.symbols)
+        except ValueError as error:
+            raise ComputeFault(str(error)) from error
+        try:
+            outcome = self._machine.run(image, cells, memory, self.options)
+        except SpyresimError as error:
+            raise ComputeFault(f"{type(error).__name__}: {error}") from error
+        report = outcome.report
+        self.runs.append(KernelRun(image.kernel, program.launch_seq, report, image.units, outcome.trace))
+        return ExecResult(report.cycles, Phases(0, report.cycles, 0))

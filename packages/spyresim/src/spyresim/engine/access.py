@@ -1,0 +1,117 @@
+"""Address generators: from registers to byte addresses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dfsched.image import AddressGenerator, Side, View
+from spyresim.engine.state import ViewValue
+from spyresim.engine.values import Scalar, spread, wrap64
+from spyresim.errors import OutOfRangeFault, Site
+
+
+@attrs.frozen(eq=False)
+class Pattern:
+    """What of an access does not depend on registers, for one side under one view.
+
+    `offsets` are byte offsets of all elements (time steps, then lanes) from the address of the base index;
+    `low` and `high` are the least and greatest offset of every index from its base.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    step: int
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    lanes: int
+    steps: int
+
+
+def pattern(side: Side, time_extents: Sequence[int], view: View) -> Pattern:
+    """The pattern of a side; elements have whole bytes."""
+    points = np.array(side.lanes.points(), np.int64).reshape(-1, side.rank)
+    steps = list(itertools.product(*(range(n) for n in time_extents)))
+    times = np.array(steps, np.int64).reshape(len(steps), len(time_extents))
+    moves = times @ np.array(side.time_coefficients, np.int64).reshape(side.rank, -1).T
+    indices = moves[:, None, :] + points[None, :, :]
+    flat = indices.reshape(-1, side.rank)
+    step = view.element.storage_bits // 8
+    offsets = flat @ np.array(view.coefficients, np.int64) * step
+    low = tuple(int(n) for n in flat.min(axis=0)) if len(flat) else ()
+    high = tuple(int(n) for n in flat.max(axis=0)) if len(flat) else ()
+    return Pattern(offsets.astype(np.int64), step, low, high, len(points), len(times))
+
+
+class Patterns:
+    """Patterns by (generator, side, view); the generator and view tables belong to one image."""
+
+    def __init__(self, generators: Sequence[AddressGenerator]) -> None:
+        self._generators = generators
+        self._cache: dict[tuple[int, int, View], Pattern] = {}
+
+    def get(self, generator: int, side: int, view: View) -> Pattern:
+        key = (generator, side, view)
+        found = self._cache.get(key)
+        if found is None:
+            described = self._generators[generator]
+            found = pattern(described.sides[side], described.time_extents, view)
+            self._cache[key] = found
+        return found
+
+
+def base_index(side: Side, scalars: Sequence[Scalar | None], undefined: Site) -> tuple[Scalar, ...]:
+    """The index vector of the first lane at time zero."""
+    from spyresim.engine.faults import undefined_register
+
+    indices: list[Scalar] = []
+    for constant, row in zip(side.base, side.coefficients, strict=True):
+        value: Scalar = constant
+        for register, coefficient in zip(side.registers, row, strict=True):
+            if coefficient == 0:
+                continue
+            scalar = scalars[register]
+            if scalar is None:
+                raise undefined_register("s", register, undefined)
+            if isinstance(value, int) and isinstance(scalar, int):
+                value = wrap64(value + coefficient * scalar)
+            else:
+                value = value + coefficient * scalar
+        indices.append(value)
+    return tuple(indices)
+
+
+def addresses(
+    view: ViewValue, indices: Sequence[Scalar], shape: Pattern, rows: int, strict: bool, site: Site
+) -> npt.NDArray[np.int64]:
+    """The byte address of the base index in every row.
+
+    With `strict` an index outside of the view's shape is a fault ``index out of view bounds``.
+    """
+    if strict:
+        _check(view.view, indices, shape, site)
+    total: Scalar = view.view.constant
+    for index, coefficient in zip(indices, view.view.coefficients, strict=True):
+        total = total + coefficient * index
+    start = view.start
+    return spread(start, rows) + spread(total, rows) * shape.step
+
+
+def _check(view: View, indices: Sequence[Scalar], shape: Pattern, site: Site) -> None:
+    for dimension, (index, extent) in enumerate(zip(indices, view.shape, strict=True)):
+        if not shape.low:
+            return
+        values = np.atleast_1d(np.asarray(index, np.int64))
+        low, high = int(values.min()) + shape.low[dimension], int(values.max()) + shape.high[dimension]
+        if low < 0 or high >= extent:
+            bad = low if low < 0 else high
+            raise OutOfRangeFault(
+                f"index out of view bounds: index {bad} of dimension {dimension}, which has extent {extent}",
+                site=site,
+                memory="view",
+                coordinate=(bad,),
+                limit=extent,
+            )

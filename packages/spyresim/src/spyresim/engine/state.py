@@ -1,0 +1,200 @@
+"""The state of a running program: gangs, queues, signals, copies in flight.
+
+A gang is one process of one unit program on several cores at once (one row a core); a cohort is a set of
+cores whose processes all run in step.  When control flow differs between the cores of a cohort it is split:
+`select` gives the state for some of its rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from dfsched.image import Dma, UnitProgram, View
+from spyresim.engine.memories import Registers
+from spyresim.engine.values import Scalar, Ticks, Vector, take
+
+Rows = npt.NDArray[np.intp]
+
+
+@attrs.frozen(eq=False)
+class ViewValue:
+    """A view register: memory (index into `Image.memories`, one a row), start in bytes, descriptor."""
+
+    memory: Scalar
+    start: Scalar
+    view: View
+
+    def select(self, rows: Rows) -> ViewValue:
+        return ViewValue(take(self.memory, rows), take(self.start, rows), self.view)
+
+
+@attrs.define(eq=False)
+class Loop:
+    """An open loop: index of its head, next and last value of the induction variable."""
+
+    head: int
+    value: int
+    upper: int
+    step: int
+
+
+@attrs.define(eq=False)
+class Item:
+    """One vector in a queue, with the time from which the receiver sees it."""
+
+    value: Vector
+    visible: Ticks
+
+    def select(self, rows: Rows) -> Item:
+        return Item(self.value.take(rows), self.visible[rows])
+
+
+@attrs.define(eq=False)
+class Queue:
+    """The FIFO between two gangs.  `room` holds the times at which the free slots became free."""
+
+    name: str
+    depth: int
+    size_bytes: int
+    items: deque[Item] = attrs.Factory(deque)
+    room: deque[Ticks] = attrs.Factory(deque)
+    held_bytes: int = 0
+    high_water: int = 0
+
+    def select(self, rows: Rows) -> Queue:
+        return Queue(
+            self.name,
+            self.depth,
+            self.size_bytes,
+            deque(item.select(rows) for item in self.items),
+            deque(time[rows] for time in self.room),
+            self.held_bytes,
+            self.high_water,
+        )
+
+
+@attrs.define(eq=False)
+class Signals:
+    """Signals sent from one gang to another and not yet consumed: the times from which they are seen."""
+
+    name: str
+    pending: deque[Ticks] = attrs.Factory(deque)
+
+    def select(self, rows: Rows) -> Signals:
+        return Signals(self.name, deque(time[rows] for time in self.pending))
+
+
+@attrs.define(eq=False)
+class Copy:
+    """A copy that was issued: its operands as they were then."""
+
+    instruction: Dma
+    source: ViewValue
+    target: ViewValue
+    bases: tuple[tuple[Scalar, ...], tuple[Scalar, ...]]
+    issued: Ticks
+    index: int
+
+    def select(self, rows: Rows) -> Copy:
+        a, b = self.bases
+        return Copy(
+            self.instruction,
+            self.source.select(rows),
+            self.target.select(rows),
+            (tuple(take(v, rows) for v in a), tuple(take(v, rows) for v in b)),
+            self.issued[rows],
+            self.index,
+        )
+
+
+@attrs.define(eq=False)
+class Blocked:
+    """Why a gang cannot go on."""
+
+    reason: str
+    """``queue empty``, ``queue full``, ``signal``, ``copies`` or ``copy queue full``."""
+    on: str
+    other: int | None = None
+    """The gang that could help, if there is one."""
+
+
+@attrs.define(eq=False)
+class Gang:
+    """One process on several cores.  `units` are the unit ids, `rows` the rows of the unit program's table,
+    `cores` the cores; all of the same length."""
+
+    index: int
+    program: UnitProgram
+    units: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    cores: npt.NDArray[np.int64]
+    kind: str
+    corelet: int
+    scalars: list[Scalar | None]
+    vectors: list[Vector | None]
+    views: list[ViewValue | None]
+    registers: dict[int, Registers]
+    time: Ticks
+    busy: Ticks
+    stall: dict[str, Ticks]
+    copies: deque[Copy] = attrs.Factory(deque)
+    copy_room: deque[Ticks] = attrs.Factory(deque)
+    copy_end: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    copy_busy: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    copies_issued: int = 0
+    loops: list[Loop] = attrs.Factory(list)
+    pc: int = 0
+    halted: bool = False
+    blocked: Blocked | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, rows: Rows) -> Gang:
+        """This gang on some of its cores."""
+        return Gang(
+            self.index,
+            self.program,
+            self.units[rows],
+            self.rows[rows],
+            self.cores[rows],
+            self.kind,
+            self.corelet,
+            [None if s is None else take(s, rows) for s in self.scalars],
+            [None if v is None else v.take(rows) for v in self.vectors],
+            [None if w is None else w.select(rows) for w in self.views],
+            {memory: registers.take(rows) for memory, registers in self.registers.items()},
+            self.time[rows],
+            self.busy[rows],
+            {reason: time[rows] for reason, time in self.stall.items()},
+            deque(copy.select(rows) for copy in self.copies),
+            deque(time[rows] for time in self.copy_room),
+            self.copy_end[rows],
+            self.copy_busy[rows],
+            self.copies_issued,
+            [attrs.evolve(loop) for loop in self.loops],
+            self.pc,
+            self.halted,
+            self.blocked,
+        )
+
+
+@attrs.define(eq=False)
+class Cohort:
+    """A set of cores that run in step: the gangs and what is between them (keys are gang indices)."""
+
+    gangs: list[Gang]
+    queues: dict[tuple[int, int], Queue] = attrs.Factory(dict)
+    signals: dict[tuple[int, int], Signals] = attrs.Factory(dict)
+
+    def select(self, rows: Rows) -> Cohort:
+        """The state of some cores."""
+        return Cohort(
+            [gang.select(rows) for gang in self.gangs],
+            {key: queue.select(rows) for key, queue in self.queues.items()},
+            {key: signals.select(rows) for key, signals in self.signals.items()},
+        )
