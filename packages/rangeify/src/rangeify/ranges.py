@@ -199,10 +199,8 @@ def _read(x: UOp, s: UOp, found: Ranges, new: dict[UOp, UOp], stages: dict[UOp, 
 
 
 def _target(store: UOp, found: Ranges, new: dict[UOp, UOp]) -> UOp:
-    """The place that a STORE writes. Views of a target move the index only: a padded view has no value to
-    read, it
-    gates the index."""
-    base, at = push_index(store.src[0], found.outputs[store])
+    """The place that a STORE writes. Views of a target only move the index: a padded view gates it."""
+    base, at, _ = push_index(store.src[0], found.outputs[store])
     return new[base].index(*at)
 
 
