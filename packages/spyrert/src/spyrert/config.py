@@ -48,7 +48,7 @@ class RuntimeConfig:
         overlap: how the steps of a launch are spread over streams.
         plan_replicas: copies of a plan's static block.
         host_compute_streams: 1..8.
-        correction_arena_depth: correction buffers per device that are in use at once.
+        correction_arena_depth: correction buffers per stream that are in use at once.
         correction_region_bytes: greatest size of a pooled correction buffer.
         max_inflight_launches: launches that may wait; further ones block the caller.
         max_tiles: greatest number of tiles of one launch.

@@ -40,7 +40,7 @@ class DeviceContext:
         self.props = device.props
         self.allocator = FlexAllocator(_make_regions(device, config), config.region_order, on_memory)
         self.scheduler = Scheduler(device, self.allocator, config.progress, index)
-        self.arena = CorrectionArena(config.correction_arena_depth, config.correction_region_bytes)
+        self._arenas: dict[int, CorrectionArena] = {}
         self.launch_numbers = itertools.count(1)
         self.storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
@@ -71,6 +71,19 @@ class DeviceContext:
         """Next stream of the pool, round robin."""
         with self._lock:
             return self.stream_state(next(self._next[high]))
+
+    def arena(self, stream_id: int) -> CorrectionArena:
+        """Correction buffers of a stream that runs host functions."""
+        found = self._arenas.get(stream_id)
+        if found is None:
+            config = self.config
+            made = CorrectionArena(config.correction_arena_depth, config.correction_region_bytes)
+            found = self._arenas.setdefault(stream_id, made)
+        return found
+
+    def shutdown_arenas(self) -> None:
+        for arena in self._arenas.values():
+            arena.shutdown()
 
     def stream_states(self) -> list[StreamState]:
         with self._lock:

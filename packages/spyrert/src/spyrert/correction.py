@@ -59,7 +59,7 @@ class Slot:
 
 
 class CorrectionArena:
-    """A ring of at most ``depth`` correction buffers of one device.
+    """A ring of at most ``depth`` correction buffers of one stream that runs host functions.
 
     Buffers up to ``region_bytes`` are reused; larger ones are made for one launch. A host function whose
     buffer is not

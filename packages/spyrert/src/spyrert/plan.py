@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from spyrert.constants import PROG_OFFSET_BASE, SEGMENT_SHIFT, SEGMENT_SIZE
-from spyrert.correction import HostFunction, Slot
+from spyrert.correction import CorrectionArena, HostFunction, Slot
 from spyrert.device.protocol import Direction, SegmentEntry
 from spyrert.errors import HostComputeError, PlanReleased
 from spyrert.execution import (
@@ -102,11 +102,16 @@ class HostComputeOperation(Operation):
     host_lane = True
 
     def ready(self) -> bool:
-        return not self.pooled or self.context.arena.available()
+        return not self.pooled or self.arena.available()
+
+    @property
+    def arena(self) -> CorrectionArena:
+        assert self.stream is not None
+        return self.context.arena(self.stream.id)
 
     def run(self) -> int:
         if self.pooled:
-            self.buffer.attach(self.context.arena.checkout(self.buffer.size))
+            self.buffer.attach(self.arena.checkout(self.buffer.size))
         inputs = self.inputs
         if self.source is not None:
             inputs = attrs.evolve(inputs, handle=bytes(self.source.view))
@@ -183,7 +188,7 @@ class H2DStep(Step):
         return [
             Copy(
                 self.name,
-                (Access(context.static, pieces, True),),
+                (Access(context.static, pieces, True, shared=True),),
                 (buffer,),
                 [buffer.release],
                 context.launch_seq,
@@ -209,7 +214,7 @@ class D2HStep(Step):
         if self.dev_ptr >= PROG_OFFSET_BASE:
             owner = context.static
             pieces = owner.slice(self.dev_ptr - PROG_OFFSET_BASE, self.size).pieces()
-            access = Access(owner, pieces, False)
+            access = Access(owner, pieces, False, shared=True)
         else:
             argument = self.dev_ptr >> SEGMENT_SHIFT
             source = context.baked[argument]
@@ -242,7 +247,7 @@ class ComputeStep(Step):
         return [
             Compute(
                 self.name,
-                (*context.arguments, Access(static, static.pieces(), False)),
+                (*context.arguments, Access(static, static.pieces(), False, shared=True)),
                 context.held,
                 [],
                 context.launch_seq,

@@ -545,11 +545,11 @@ class Runtime:
             self._pools.clear()
             report = []
             for context in self._contexts.values():
-                context.arena.shutdown()
                 report += self.leak_report(context.index)
             self._closed = True
         for context in self._contexts.values():
             context.scheduler.close(self.config.shutdown_timeout)
+            context.shutdown_arenas()
         return report
 
     def __enter__(self) -> Runtime:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from spyrert.execution.operations import Operation
+    from collections.abc import Iterable
+
+    from spyrert.execution.operations import Access, Operation
 
 
 @attrs.define
@@ -37,13 +39,13 @@ class HazardTracker:
     def __init__(self) -> None:
         self._regions: dict[int, tuple[list[int], list[_Segment]]] = {}
 
-    def edges(self, operation: Operation) -> list[Operation]:
-        """Record an operation; returns the unfinished ones of other streams that must end before it "
-        "starts."""
+    def edges(self, operation: Operation, accesses: Iterable[Access]) -> list[Operation]:
+        """Record accesses; returns the unfinished operations of other streams that must end before this
+        one."""
         found: dict[int, Operation] = {}
         stream = operation.stream
         assert stream is not None
-        for access in operation.footprint:
+        for access in accesses:
             for piece in access.pieces:
                 for segment in self._cut(piece.region_id, piece.offset, piece.offset + piece.size):
                     before = [segment.writer]

@@ -48,14 +48,16 @@ class OpState(enum.Enum):
 class Access:
     """One part of an operation's footprint: a range of device memory, read or written.
 
-    ``allocation`` is the owning address that is kept from reuse while the operation is in flight;
-    ``pieces`` the exact
-    bytes, for the hazard tracker.
+    ``allocation`` is the owning address that is kept from reuse while the operation is in flight; ``pieces``
+    the exact bytes, for the hazard tracker. ``shared`` memory is ordered across streams even where the
+    tracker
+    is off: users do not see it (the static block of a plan), so they cannot order it themselves.
     """
 
     allocation: CompositeAddress
     pieces: tuple[Piece, ...]
     writes: bool
+    shared: bool = False
 
     def conflicts(self, other: Access) -> bool:
         """Whether the two touch a common byte and one of them writes."""

@@ -73,7 +73,7 @@ class Scheduler:
         self._next_op = 0
         self._pointer = 0
         self._high_picks = 0
-        self._waiters = 0
+        self._waiters: list[Callable[[], bool]] = []
         self._worker: threading.Thread | None = None
         self._closing = False
 
@@ -103,8 +103,9 @@ class Scheduler:
                     self.allocator.release(operation.op_id)
                 raise
             for state, operation in operations:
-                if state.tracked and operation.footprint:
-                    operation.after += self._hazards.edges(operation)
+                ordered = [a for a in operation.footprint if a.shared or state.tracked]
+                if ordered:
+                    operation.after += self._hazards.edges(operation, ordered)
                 state.queue.append(operation)
                 if isinstance(operation, Wait) and operation.event.scheduler not in (None, self):
                     operation.event.waiters.append(self)
@@ -129,7 +130,7 @@ class Scheduler:
         """Block until ``condition`` holds; detects deadlock. Raises ``SynchronizeTimeout``."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            self._waiters += 1
+            self._waiters.append(condition)
             self._changed.notify_all()
         try:
             while True:
@@ -158,7 +159,7 @@ class Scheduler:
                         self._changed.wait(0.05 if deadline is None else min(0.05, timeout or 0))
         finally:
             with self._changed:
-                self._waiters -= 1
+                self._waiters.remove(condition)
 
     def _start_worker(self) -> None:
         with self._changed:
@@ -176,7 +177,7 @@ class Scheduler:
                     return
                 if moved:
                     continue
-                if not self._can_step() and not (self._waiters and self._break_deadlock()):
+                if not self._can_step() and not self._break_deadlock():
                     self._changed.wait()
 
     def _can_step(self) -> bool:
@@ -480,6 +481,8 @@ class Scheduler:
                 return False
             if any(self._ready(state) for state in self.streams):
                 return False
+            if all(condition() for condition in self._waiters):
+                return False  # nobody is blocked: another thread may still signal what the streams wait for
             stuck = []
             for state in self.streams:
                 if not state.queue or state.error is not None:
