@@ -59,6 +59,18 @@ def test_text_is_a_fixed_point_and_structural() -> None:
         assert ktir.print_module(ktir.parse(text)) == text
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: tensor(6, 1) * 2, lambda: tensor() + 1, lambda: tensor(1, 1, 70) + tensor(70)]
+)
+def test_the_result_is_written_by_an_identity_map(make: Any) -> None:
+    """Also where dimensions have one entry: every loop of the generic is a dimension of the stored tile."""
+    for module in lower(make()).modules.values():
+        text = ktir.print_module(module)
+        (alias,) = re.findall(r"indexing_maps = \[[^\]]*(#\w+)\]", text)
+        ((names, results),) = re.findall(rf"^{alias} = affine_map<\((.*)\) -> \((.*)\)>$", text, re.M)
+        assert names == results
+
+
 def test_equal_bodies_share_one_module() -> None:
     """Reading 41: the name is the readable name and the key of the body."""
     program = lower(tensor(4, 70) + tensor(4, 70, seed=1), tensor(4, 70, seed=2) + tensor(4, 70, seed=3))

@@ -73,10 +73,15 @@ def plan_kernel(
         len(out.dims) - 1,
         where,
     )
-    store = build.operand(accesses.store, out)
+    store = _identity(build.operand(accesses.store, out))
     loads = {node: build.operand(a, layouts[a.slot]) for node, a in accesses.loads.items()}
     grid = tuple(splits[i] for i in split_loops) or (1,)
     return KernelPlan(grid, tuple(d.size for d in store.tile), store, loads)
+
+
+def _identity(store: Operand) -> Operand:
+    """Tile loops are the dimensions of the stored tile, also those with one entry."""
+    return Operand(store.slot, tuple(attrs.evolve(d, axis=i) for i, d in enumerate(store.tile)))
 
 
 def _axes(store: Access, out: DeviceLayout) -> dict[tuple[int, Part], int]:
