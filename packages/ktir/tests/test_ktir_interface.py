@@ -1,4 +1,3 @@
-
 """`ktir.signature` and `ktir.constant_buffers` on small kernels (KTIR spec 3.3, 4.3)."""
 
 from __future__ import annotations
@@ -242,3 +241,12 @@ def test_finding_functions() -> None:
     )
     with pytest.raises(SignatureError, match="several functions named 'f'"):
         ktir.signature(nested, "f")
+
+
+def test_scratchpad_addresses_are_numbers() -> None:
+    """No buffer of the host stands behind them (planning spec A.7 passes them from kernel to kernel)."""
+    local = view("l", "%s").replace("<global>", "<ct_local>")
+    arguments = ktir.signature(
+        kernel("%x: index, %s: index", view("a", "%x") + "\n" + local + "\n" + use("l", "store"))
+    )
+    assert [a.kind for a in arguments] == [ArgumentKind.POINTER, ArgumentKind.SCALAR]

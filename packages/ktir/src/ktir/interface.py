@@ -1,9 +1,10 @@
 """What the arguments of a kernel are: the only derivation of its interface.
 
-A kernel's ``index`` argument is a *pointer* if it reaches the offset of a memory view with coefficient 1, and
-a scalar otherwise. Shape and element type of a pointer are those of its largest view (or of its
-``ktdp.layout``), its role follows from the loads and stores through its views. Views whose offset holds no
-argument lie at constant addresses; `constant_buffers` lists them.
+A kernel's ``index`` argument is a *pointer* if it reaches the offset of a view of device memory with
+coefficient 1, and a scalar otherwise (so is the address of a view in a scratchpad: no buffer of the host
+stands behind it). Shape and element type of a pointer are those of its largest view, or of its
+``ktdp.layout``; its role follows from the loads and stores through its views. Views whose offset
+holds no argument lie at constant addresses; `constant_buffers` lists them.
 """
 
 from __future__ import annotations
@@ -183,7 +184,13 @@ class _Kernel:
         self.machine = Machine().for_module(self._switches(module, function))
         self.function = function
         self.defuse = DefUse(function)
-        self.views = [op for op in function.walk() if isinstance(op, ConstructMemoryView)]
+        self.views = [
+            op
+            for op in function.walk()
+            if isinstance(op, ConstructMemoryView)
+            and isinstance(op.memory_space, MemorySpace)
+            and op.memory_space.is_global
+        ]
         self._dependencies: dict[Value, frozenset[int]] = {
             value: frozenset([i]) for i, value in enumerate(function.arguments)
         }
@@ -543,11 +550,7 @@ class _Kernel:
         """Views in device memory whose offset holds no argument, one buffer an address."""
         groups: dict[int, list[ConstructMemoryView]] = {}
         for view, offset in self.offsets.items():
-            if (
-                offset.pointer is None
-                and isinstance(view.memory_space, MemorySpace)
-                and view.memory_space.is_global
-            ):
+            if offset.pointer is None:
                 unit = (
                     element_bytes(view.type.element)
                     if self.machine.address_unit is AddressUnit.ELEMENT
