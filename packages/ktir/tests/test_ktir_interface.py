@@ -250,3 +250,22 @@ def test_scratchpad_addresses_are_numbers() -> None:
         kernel("%x: index, %s: index", view("a", "%x") + "\n" + local + "\n" + use("l", "store"))
     )
     assert [a.kind for a in arguments] == [ArgumentKind.POINTER, ArgumentKind.SCALAR]
+
+
+def test_dependence_through_loops_and_memory() -> None:
+    """Loop indices depend on bounds only; loaded data does not carry the address that it was read at."""
+    body = f"""{view("a", "%x")}
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %z = tensor.empty() : tensor<4xf16>
+    %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %z, %p = %x) -> (tensor<4xf16>, index) {{
+      %t = ktdp.construct_access_tile %a[%i] {{access_tile_set = #b4, access_tile_order = #id}} : memref<96xf16> -> !ktdp.access_tile<4xindex>
+      %l = ktdp.load %t : <4xindex> -> tensor<4xf16>
+      %next = arith.addi %p, %c1 : index
+      scf.yield %l, %next : tensor<4xf16>, index
+    }}"""
+    arguments = ktir.signature(kernel("%x: index, %n: index", body))
+    assert [a.kind for a in arguments] == [ArgumentKind.POINTER, ArgumentKind.SCALAR]
+    reached = body + "\nscf.for %j = %c0 to %r#1 step %c1 { scf.yield }"
+    with pytest.raises(SignatureError, match="'x' is an address and also reaches a bound of this loop"):
+        ktir.signature(kernel("%x: index, %n: index", reached))

@@ -226,12 +226,24 @@ class _Kernel:
         return result
 
     def _sources(self, value: Value) -> Sequence[Value]:
+        """What a value is computed from. Data read from memory does not carry the address it was read at."""
         op = self.defuse.definer(value)
+        position = None if op is None else next(i for i, r in enumerate(op.results) if r is value)
         if op is None:
             block = self.defuse.defining_block(value)
             if block is None:
                 return ()
             op = self.defuse.owner(block)
+            number = next(i for i, a in enumerate(block.arguments) if a is value)
+            if isinstance(op, scf.For):
+                if number == 0:
+                    return (op.lower, op.upper, op.step)
+                position = number - 1
+        match op:
+            case Load() | memref.Load():
+                return ()
+            case scf.For(inits=inits) if position is not None:
+                return (inits[position], op.body.block.terminator.operands[position])
         inner = [v for r in op.regions for b in r.blocks if b.operations for v in b.terminator.operands]
         return (*op.operands, *inner)
 
