@@ -11,6 +11,7 @@ from dfsched.contracts import check_contract
 from dfsched.options import Options
 from dfsched.passes import (
     address_assignment,
+    apply_device_patterns,
     canonicalize,
     compute_group_extraction,
     construct_three_stage_pipeline,
@@ -33,18 +34,21 @@ __all__ = ["PASSES", "V1", "PassResult", "V1Entry", "find_passes", "pipeline", "
 
 PASSES: tuple[Pass, ...] = (
     ensure_device_declaration.PASS,
+    apply_device_patterns.PRE_MAPPING,
     ktir_legality_check.PASS,
     compute_group_extraction.PASS,
     generalize_linalg.PASS,
     fuse_linalg.PASS,
     construct_three_stage_pipeline.PASS,
     select_plan.PASS,
+    apply_device_patterns.PRE_SCHEDULING,
     path_expansion.PASS,
     scalar_broadcast_legalization.PASS,
     normalize_scf_for_loops.PASS,
     canonicalize.PASS,
     loop_invariant_code_motion.PASS,
     canonicalize.PASS,
+    apply_device_patterns.POST_SCHEDULING,
     address_assignment.PASS,
     normalize_grid_to_1d.PASS,
 )

@@ -111,8 +111,12 @@ def apply_device_patterns(
     """
     manager = DeviceManager(module)
     enabled = tuple(sorted(set(checkpoints)))
-    analysis = DefUse(module)
     selected: dict[str, tuple[Pattern, ...]] = {}
+    if device is not None:
+        selected[device.digest] = select_patterns(device, enabled, registry)
+        if not selected[device.digest]:
+            return module
+    analysis = DefUse(module)
     replaced: dict[Operation, Operation] = {}
     for op in module.walk():
         if not isinstance(op, Func) or op.is_declaration:

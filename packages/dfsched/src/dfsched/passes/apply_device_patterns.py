@@ -1,0 +1,38 @@
+"""`apply-device-patterns`: the patterns that the device brings along (scheduler spec 2.4, 3.22).
+
+Takes any module; runs, on every function, the device's pattern blocks for one checkpoint to a fixed point and
+canonicalises the functions that changed. A device without patterns for the checkpoint leaves the module as
+it is. The pass stands at several places of the pipeline, once for each checkpoint.
+
+Before, on a device with an instruction for `math.exp` over the registers ``SFU_REG``, in the body of a
+`linalg.generic`::
+
+    %p = math.exp %x : f16
+
+After, at the checkpoint ``pre_scheduling``::
+
+    %p = math.exp %x {ktdf_arch.maps_to = "SFU_REG"} : f16
+"""
+
+from __future__ import annotations
+
+from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.patterns import apply_device_patterns
+from ktir.dialects.builtin import Module
+
+__all__ = ["NAME", "POST_LOWERING", "POST_SCHEDULING", "PRE_MAPPING", "PRE_SCHEDULING"]
+
+NAME = "apply-device-patterns"
+
+
+def _at(checkpoint: str, group: Group) -> Pass:
+    def run(module: Module, context: PassContext) -> Module:
+        return apply_device_patterns(module, (checkpoint,), device=context.architecture)
+
+    return Pass(NAME, group, run, f"the device's patterns for the checkpoint {checkpoint}")
+
+
+PRE_MAPPING = _at("pre_mapping", Group.FRONTEND)
+PRE_SCHEDULING = _at("pre_scheduling", Group.SCHEDULER)
+POST_SCHEDULING = _at("post_scheduling", Group.SCHEDULER)
+POST_LOWERING = _at("post_lowering", Group.BACKEND)
