@@ -1,0 +1,1 @@
+"""What the back-end passes are made of: ScheduleIR to KTDFLow to DataflowIR."""

@@ -1,0 +1,98 @@
+"""KTDFLow to DataflowIR: one program unit per unit kind (dataflowir spec 3.1 to 3.11)."""
+
+from __future__ import annotations
+
+from dfsched.architecture import Architecture
+from dfsched.dialects.dataflow import GetUnit, ProgramUnit
+from dfsched.dialects.symbol import CreateId
+from dfsched.lowering.errors import LoweringError
+from dfsched.lowering.function_builder import FunctionBuilder
+from dfsched.lowering.functions import grid_size, map_functions
+from dfsched.lowering.program_unit import ProgramUnitBuilder
+from dfsched.lowering.symbols import SymbolAllocator
+from dfsched.lowering.unit_kinds import UnitKinds
+from ktir.analysis import DefUse
+from ktir.attributes import StringAttr
+from ktir.dialects.builtin import Module
+from ktir.dialects.func import Call, Func
+from ktir.ir import Operation, Region
+from ktir.types import IndexType
+
+__all__ = ["lower_to_dfir"]
+
+_FORBIDDEN = ("ktdf", "ktdf_lowering", "ktdp", "linalg", "tensor")
+_FORBIDDEN_OPS = (
+    "builtin.unrealized_conversion_cast",
+    "memref.memory_space_cast",
+    "memref.reinterpret_cast",
+    "memref.cast",
+)
+
+
+def lower_to_dfir(module: Module, architecture: Architecture) -> Module:
+    """Every function with work, lowered; kernels declare their arguments as symbols.
+
+    Raises `LoweringError`.
+    """
+    symbols = SymbolAllocator.of(module)
+    unit = module.attributes.get("ktdp.address_unit")
+    byte_addresses = isinstance(unit, StringAttr) and unit.value == "byte"
+
+    def rewrite(function: Func) -> Func:
+        if function.is_declaration:
+            return function
+        lowered = _function(function, architecture, symbols, byte_addresses)
+        if any(function is kernel for kernel in symbols.kernels):
+            lowered = _declare_inputs(lowered)
+        _check(lowered)
+        return lowered
+
+    return map_functions(module, rewrite)
+
+
+def _function(
+    function: Func, architecture: Architecture, symbols: SymbolAllocator, byte_addresses: bool
+) -> Func:
+    block = function.body.block
+    uses = DefUse(function)
+    work = list(block.operations[:-1])
+    kinds = UnitKinds.discover(work, uses)
+    if not kinds.kinds:
+        return function
+    if any(isinstance(op, Call | ProgramUnit) for op in function.walk()):
+        raise LoweringError.at(function.location, "a function holds program units and calls or pipelines")
+    shared = FunctionBuilder(function, architecture, symbols, grid_size(function))
+    units = [
+        ProgramUnitBuilder(shared, kinds, kind, byte_addresses).build(work) for kind in kinds.kinds.values()
+    ]
+    used = {value for unit in units for op in unit.walk() for value in op.operands}
+    handles: list[Operation] = [
+        op for op in block.operations if isinstance(op, GetUnit) and not used.isdisjoint(op.results)
+    ]
+    prelude = shared.operations(handles)
+    needed = used | {value for op in prelude for value in op.operands}
+    prelude = [op for op in prelude if isinstance(op, CreateId) or not needed.isdisjoint(op.results)]
+    body = (*prelude, *units, block.terminator)
+    changed = function.replace(attributes={"ktdf.plan": None, "ktdf.arguments": None})
+    return changed.replace(regions=(Region((block.replace(operations=body),)),))
+
+
+def _declare_inputs(kernel: Func) -> Func:
+    """``symbol.create_id`` for every index argument, and every other one that a call passes on."""
+    block = kernel.body.block
+    known = {op.value for op in block.operations if isinstance(op, CreateId)}
+    passed = {value for op in kernel.walk() if isinstance(op, Call) for value in op.operands}
+    fresh = [
+        CreateId.of(argument, -(position + 1))
+        for position, argument in enumerate(kernel.arguments)
+        if argument not in known and (isinstance(argument.type, IndexType) or argument in passed)
+    ]
+    return kernel.replace(regions=(Region((block.replace(operations=(*fresh, *block.operations)),)),))
+
+
+def _check(function: Func) -> None:
+    """No operation of an earlier level may be left."""
+    for op in function.walk():
+        dialect = op.name.partition(".")[0]
+        if dialect in _FORBIDDEN or op.name in _FORBIDDEN_OPS:
+            raise LoweringError.at(op.location, f"DataflowIR still contains '{op.name}'")

@@ -1,0 +1,65 @@
+"""Walking and rebuilding the functions of a module, and facts about one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dfsched.lowering.errors import LoweringError
+from ktir.attributes import ArrayAttr, IntegerAttr
+from ktir.dialects.builtin import Module
+from ktir.dialects.func import Call, Func
+from ktir.ir import Operation
+
+__all__ = ["all_functions", "calls", "grid_size", "map_functions"]
+
+
+def map_functions(module: Module, rewrite: Callable[[Func], Func]) -> Module:
+    """The module with every function (at any level) replaced, in walk order."""
+    operations: list[Operation] = []
+    for op in module.operations:
+        match op:
+            case Func():
+                operations.append(rewrite(op))
+            case Module():
+                operations.append(map_functions(op, rewrite))
+            case _:
+                operations.append(op)
+    if all(a is b for a, b in zip(operations, module.operations, strict=True)):
+        return module
+    return module.with_operations(tuple(operations))
+
+
+def all_functions(module: Module) -> list[Func]:
+    """Every function at any level of nested modules, in walk order."""
+    found: list[Func] = []
+    for op in module.operations:
+        match op:
+            case Func():
+                found.append(op)
+            case Module():
+                found += all_functions(op)
+            case _:
+                pass
+    return found
+
+
+def calls(module: Module) -> list[Call]:
+    """Every call in the module, in walk order."""
+    return [op for op in module.walk() if isinstance(op, Call)]
+
+
+def grid_size(function: Func) -> int:
+    """Number of compute tiles of a function with a one-dimensional grid (dataflowir spec 2.3)."""
+    grid = function.attributes.get("grid")
+    if not isinstance(grid, ArrayAttr):
+        raise LoweringError.at(function.location, "Function missing 'grid' attribute")
+    if len(grid) != 1:
+        raise LoweringError.at(
+            function.location, f"Only 1D grids supported in Phase 1 (got {len(grid)}D grid)"
+        )
+    extent = grid[0]
+    if not isinstance(extent, IntegerAttr):
+        raise LoweringError.at(function.location, "Grid size must be integer attribute")
+    if extent.value < 1:
+        raise LoweringError.at(function.location, f"Grid size must be positive (got {extent.value})")
+    return extent.value

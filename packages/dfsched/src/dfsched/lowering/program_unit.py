@@ -1,0 +1,720 @@
+"""One program unit: the part of a KTDFLow function that units of one kind run (dataflowir spec 3.3 to 3.8).
+
+The work of the function is walked once; what other kinds do is left out, and everything that is known
+before the program runs (constants, the tile id, addresses) is computed per unit on the way, so that tile
+arithmetic leaves only tables of constants behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import define, field
+
+from dfsched.dialects import vectorchain as vc
+from dfsched.dialects.agen import CompositeLoadAndStore, CompositeSide, VectorLoad, VectorStore
+from dfsched.dialects.dataflow import (
+    GetUnit,
+    Opaque,
+    ProgramUnit,
+    Receive,
+    Send,
+    SyncReceive,
+    SyncSend,
+)
+from dfsched.dialects.ktdf import (
+    TRANSFER_MODE,
+    Cell,
+    CreateToken,
+    DataTransfer,
+    FifoAllocate,
+    FifoSlotType,
+    ReadFromFifo,
+    WriteToFifo,
+)
+from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
+from dfsched.dialects.symbol import CreateId, CreateSymbol
+from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
+from dfsched.lowering.errors import LoweringError, UnsupportedLowering
+from dfsched.lowering.function_builder import FunctionBuilder
+from dfsched.lowering.memory_views import MemoryViews
+from dfsched.lowering.scalar_body import vector_operations
+from dfsched.lowering.transfers import box_set, plan_copy
+from dfsched.lowering.unit_kinds import UnitKind, UnitKinds
+from dfsched.lowering.values import Address, Buffer, Known, Meaning, Nothing, Runtime, Vector
+from ktir.affine import AffineExpr, AffineMap, Const, Dim, simplify
+from ktir.attribute import Attribute
+from ktir.attributes import (
+    DenseElementsAttr,
+    DictAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TypeAttr,
+    wrap_integer,
+)
+from ktir.dialects import arith, linalg, memref, scf, tensor
+from ktir.dialects.builtin import UnrealizedConversionCast
+from ktir.dialects.ktdp import ConstructMemoryView, GetComputeTileId
+from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.opdef import PURE
+from ktir.types import I1, INDEX, IndexType, IntegerType, MemRefType, ShapedType, TensorType, Type, VectorType
+
+__all__ = ["ProgramUnitBuilder"]
+
+
+@define
+class ProgramUnitBuilder:
+    """Builds the program of one kind of units.
+
+    `byte_addresses`: offsets of views count bytes instead of elements.
+    """
+
+    shared: FunctionBuilder
+    kinds: UnitKinds
+    kind: UnitKind
+    byte_addresses: bool
+    iter_arg: BlockArgument = field(factory=lambda: BlockArgument(INDEX))
+    meanings: dict[Value, Meaning] = field(factory=dict)
+    head: list[Operation] = field(factory=list)
+    views: MemoryViews = field(init=False)
+    _out: list[Operation] = field(factory=list)
+    _known: dict[tuple[int, ...], Value] = field(factory=dict)
+    _symbols: dict[int, Value] = field(factory=dict)
+    _scalars: dict[tuple[int, tuple[int, ...]], Value] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.views = MemoryViews(self)
+        for argument in self.shared.function.arguments:
+            number = self.shared.symbols.input_of(self.shared.function, argument)
+            if number is None:
+                self.meanings[argument] = Runtime(argument)
+            else:
+                self.meanings[argument] = Address(number, (0,) * self.rows)
+
+    @property
+    def rows(self) -> int:
+        """Number of units."""
+        return len(self.kind.units)
+
+    def build(self, work: Sequence[Operation]) -> ProgramUnit:
+        """The program unit; `work` are the operations of the function that are not prelude."""
+        self.walk(work)
+        operations = _prune([*self.head, *self._out])
+        handles = [unit.handles[0] for unit in self.kind.units]
+        return ProgramUnit.of(handles, self.iter_arg, operations)
+
+    # -- emission
+
+    def emit(self, op: Operation) -> Value:
+        """Append an operation where we are; its first result (or, without results, a stand-in)."""
+        self._out.append(op)
+        return op.results[0] if op.results else self.iter_arg
+
+    def nested(self, build: Callable[[], None]) -> list[Operation]:
+        """What `build` emits, as a list of its own."""
+        outer, self._out = self._out, []
+        build()
+        inner, self._out = self._out, outer
+        return inner
+
+    def mapping(self, entries: Sequence[Value], early: bool = False) -> Value:
+        """A query that gives entry i to unit i."""
+        keys = [unit.handles[0] for unit in self.kind.units]
+        map = DefImmutableMapping.of(list(zip(keys, entries, strict=True)))
+        query = QueryMap.of(map.mapping, self.iter_arg)
+        (self.head if early else self._out).extend((map, query))
+        return query.value
+
+    # -- meanings
+
+    def meaning(self, value: Value, at: Operation) -> Meaning:
+        found = self.meanings.get(value)
+        if found is None:
+            raise LoweringError.at(at.location, f"'{at.name}' uses a value that is not part of the program")
+        return found
+
+    def known_value(self, known: Known) -> Value:
+        """A known number as an index value."""
+        if known.uniform is not None:
+            return self.shared.constant(known.uniform)
+        if known.values not in self._known:
+            entries = [self.shared.constant(number) for number in known.values]
+            self._known[known.values] = self.mapping(entries, early=True)
+        return self._known[known.values]
+
+    def symbol(self, number: int) -> Value:
+        """The placeholder of a symbol."""
+        if number not in self._symbols:
+            op = CreateSymbol.of(number)
+            self.head.append(op)
+            self._symbols[number] = op.value
+        return self._symbols[number]
+
+    def scalar(self, value: Value, at: Operation) -> Value:
+        """A scalar operand of the new program."""
+        meaning = self.meaning(value, at)
+        match meaning:
+            case Known() if value.type == I1:
+                if meaning.uniform is not None:
+                    return self.shared.constant(IntegerAttr(meaning.uniform, I1))
+                ne = arith.CmpI.create(
+                    (self.known_value(meaning), self.shared.constant(0)),
+                    (I1,),
+                    {"predicate": IntegerAttr(arith.CmpIPredicate.NE)},
+                )
+                return self.emit(ne)
+            case Known():
+                return self.known_value(meaning)
+            case Runtime(value=new):
+                return new
+            case Address():
+                return self.runtime(meaning).value
+            case _:
+                raise LoweringError.at(at.location, f"'{at.name}' uses '{value.type}' as a scalar")
+
+    def runtime(self, meaning: Meaning) -> Runtime:
+        """A number as a value of the new program."""
+        match meaning:
+            case Runtime():
+                return meaning
+            case Known():
+                return Runtime(self.known_value(meaning), local=False)
+            case Address(input=number, offsets=offsets):
+                self.shared.use_input(number)
+                return Runtime(self._scalar_input(number, offsets), frozenset((number,)), local=False)
+            case _:
+                raise AssertionError(meaning)
+
+    def _scalar_input(self, number: int, offsets: tuple[int, ...]) -> Value:
+        """A run input plus numbers per unit, computed once at the start of the program."""
+        key = (number, offsets)
+        if key not in self._scalars:
+            value = self.symbol(number)
+            if any(offsets):
+                op = arith.AddI.create((value, self.known_value(Known(offsets))), (INDEX,))
+                self.head.append(op)
+                value = op.results[0]
+            self._scalars[key] = value
+        return self._scalars[key]
+
+    # -- operations
+
+    def walk(self, operations: Sequence[Operation]) -> None:
+        for op in operations:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        match op:
+            case ExecuteOn():
+                if self.kinds.runs(self.kind, op.units):
+                    self.walk(op.body.block.operations)
+            case Signal():
+                self._signal(op)
+            case CreateToken() | FifoAllocate() | tensor.Empty():
+                self.meanings.update(dict.fromkeys(op.results, Nothing()))
+            case GetUnit() | DefImmutableMapping() | QueryMap() | CreateId():
+                pass
+            case GetComputeTileId():
+                if len(op.results) != 1:
+                    raise LoweringError.at(op.location, "ktdp.get_compute_tile_id must have one result here")
+                self.meanings[op.results[0]] = Known(self.kind.cores)
+            case arith.Constant():
+                self._constant(op)
+            case scf.For():
+                self._loop(op)
+            case scf.If():
+                self._branch(op)
+            case UnrealizedConversionCast():
+                self._buffer(op)
+            case ConstructMemoryView() | memref.MemorySpaceCast() | memref.ReinterpretCast() | memref.Cast():
+                self.views.follow(op)
+            case memref.Dealloc():
+                pass
+            case DataTransfer():
+                self._transfer(op)
+            case ReadFromFifo():
+                self._read(op)
+            case WriteToFifo():
+                self._write(op)
+            case linalg.Generic():
+                self._generic(op)
+            case tensor.CollapseShape() | tensor.ExpandShape():
+                self.meanings[op.results[0]] = self.meaning(op.operands[0], op)
+            case _ if self._is_index_arithmetic(op):
+                self._arithmetic(op)
+            case _:
+                raise UnsupportedLowering.at(op.location, f"cannot lower '{op.name}' to DataflowIR")
+
+    def _is_index_arithmetic(self, op: Operation) -> bool:
+        scalar = all(isinstance(v.type, IndexType | IntegerType) for v in (*op.operands, *op.results))
+        return scalar and op.definition_has(PURE) and not op.regions and len(op.results) == 1
+
+    def _constant(self, op: arith.Constant) -> None:
+        match op.value:
+            case IntegerAttr(value=number):
+                self.meanings[op.result] = Known((number,) * self.rows)
+            case DenseElementsAttr(type=TensorType() as type) as dense:
+                vector = VectorType((type.num_elements(),), type.element)
+                flat = DenseElementsAttr(dense.data, vector, dense.splat)
+                self.meanings[op.result] = Vector(self.shared.constant(flat))
+            case other:
+                self.meanings[op.result] = Runtime(self.shared.constant(other), local=False)
+
+    # -- scalars
+
+    def _arithmetic(self, op: Operation) -> None:
+        meanings = [self.meaning(value, op) for value in op.operands]
+        if all(isinstance(m, Known) for m in meanings):
+            known = self._fold(op, [m for m in meanings if isinstance(m, Known)])
+            if known is not None:
+                self.meanings[op.results[0]] = known
+                return
+        moved = self._move_address(op, meanings)
+        if moved is not None:
+            self.meanings[op.results[0]] = moved
+            return
+        operands = [self.scalar(value, op) for value in op.operands]
+        clone = op.replace(operands=operands, results=[type(r)(r.type, r.name) for r in op.results])
+        parts = [self.runtime(m) for m in meanings]
+        self.meanings[op.results[0]] = Runtime(
+            self.emit(clone),
+            frozenset().union(*(part.inputs for part in parts)),
+            any(part.local for part in parts),
+        )
+
+    def _fold(self, op: Operation, operands: Sequence[Known]) -> Known | None:
+        """The value per unit; division by zero gives 0 (dataflowir spec 3.5), what does not fold None."""
+        results = []
+        for row in range(self.rows):
+            constants = [
+                IntegerAttr(wrap_integer(known.values[row], value.type), value.type)
+                for known, value in zip(operands, op.operands, strict=True)
+            ]
+            folded = op.fold(constants)
+            first = folded[0] if folded else None
+            if isinstance(first, Value):
+                first = constants[op.operands.index(first)]
+            if first is None and isinstance(op, arith.DivUI | arith.RemUI) and constants[1].value == 0:
+                first = IntegerAttr(0, op.results[0].type)
+            if not isinstance(first, IntegerAttr):
+                return None
+            results.append(first.value)
+        return Known(tuple(results))
+
+    def _move_address(self, op: Operation, meanings: Sequence[Meaning]) -> Meaning | None:
+        """A run input plus or minus known numbers stays an address."""
+        match op, meanings:
+            case arith.AddI(), [Address(number, offsets), Known(values)]:
+                return Address(number, tuple(a + b for a, b in zip(offsets, values, strict=True)))
+            case arith.AddI(), [Known(values), Address(number, offsets)]:
+                return Address(number, tuple(a + b for a, b in zip(offsets, values, strict=True)))
+            case arith.SubI(), [Address(number, offsets), Known(values)]:
+                return Address(number, tuple(a - b for a, b in zip(offsets, values, strict=True)))
+            case ((arith.IndexCast() | arith.IndexCastUI()), [meaning]):
+                return meaning
+            case _:
+                return None
+
+    # -- control flow
+
+    def _loop(self, op: scf.For) -> None:
+        bounds = [self.scalar(value, op) for value in op.operands[:3]]
+        inits = [self.scalar(value, op) for value in op.inits]
+        iv = BlockArgument(op.induction_variable.type, op.induction_variable.name)
+        carried = [BlockArgument(value.type, value.name) for value in op.carried]
+        self.meanings[op.induction_variable] = Runtime(iv)
+        self.meanings.update({old: Runtime(new) for old, new in zip(op.carried, carried, strict=True)})
+
+        def body() -> None:
+            self.walk(op.body.block.operations[:-1])
+            yielded = [self.scalar(value, op) for value in op.body.block.terminator.operands]
+            self.emit(scf.Yield.create(yielded))
+
+        operations = self.nested(body)
+        loop = scf.For.create(
+            (*bounds, *inits),
+            [value.type for value in op.outputs],
+            regions=(Region.of(operations, (iv, *carried)),),
+            location=op.location,
+        )
+        self.emit(loop)
+        self.meanings.update({old: Runtime(new) for old, new in zip(op.outputs, loop.outputs, strict=True)})
+
+    def _branch(self, op: scf.If) -> None:
+        if op.outputs:
+            raise UnsupportedLowering.at(op.location, "an scf.if with results is not supported in a program")
+        condition = self.meaning(op.condition, op)
+        arms = (op.then_region, op.else_region)
+        if isinstance(condition, Known) and condition.uniform is not None:
+            taken = arms[0] if condition.uniform else arms[1]
+            if taken.blocks:
+                self.walk(taken.block.operations[:-1])
+            return
+        flag = self.scalar(op.condition, op)
+        regions = []
+        for arm in arms:
+            if not arm.blocks:
+                regions.append(Region())
+                continue
+            inner = self.nested(lambda arm=arm: self.walk(arm.block.operations[:-1]))  # type: ignore[misc]
+            regions.append(Region.of((*inner, scf.Yield.create())))
+        if len(regions[1].blocks) and len(regions[1].block.operations) == 1:
+            regions[1] = Region()
+        self.emit(scf.If.create((flag,), regions=regions, location=op.location))
+
+    # -- memory
+
+    def _buffer(self, op: UnrealizedConversionCast) -> None:
+        if len(op.operands) != 1 or len(op.results) != 1 or not isinstance(op.results[0].type, MemRefType):
+            raise UnsupportedLowering.at(op.location, f"cannot lower '{op.name}' to DataflowIR")
+        start = self.meaning(op.operands[0], op)
+        if not isinstance(start, Known):
+            raise LoweringError.at(op.location, "the address of a buffer must be a constant")
+        if not op.results[0].type.is_static:
+            raise LoweringError.at(op.location, "unrealized_conversion_cast: dynamic shape not supported")
+        self.meanings[op.results[0]] = Buffer(op, start, op.results[0].type)
+
+    def _subscripts(self, cell: Cell, op: Operation) -> tuple[AffineMap, list[Value]]:
+        """Subscripts over values of the new program; constants folded in."""
+        assert cell.map is not None
+        values: list[Value] = []
+        dims: list[AffineExpr] = []
+        for index in cell.indices:
+            meaning = self.meaning(index, op)
+            if isinstance(meaning, Known) and meaning.uniform is not None:
+                dims.append(Const(meaning.uniform))
+                continue
+            value = self.scalar(index, op)
+            if value not in values:
+                values.append(value)
+            dims.append(Dim(values.index(value)))
+        exprs = [simplify(expr.replace(dims, ())) for expr in cell.map.results]
+        used = sorted({leaf.position for expr in exprs for leaf in expr.walk() if isinstance(leaf, Dim)})
+        renumber: list[AffineExpr] = [
+            Dim(used.index(i)) if i in used else Const(0) for i in range(len(values))
+        ]
+        return (
+            AffineMap(len(used), 0, tuple(expr.replace(renumber, ()) for expr in exprs)),
+            [values[i] for i in used],
+        )
+
+    def _sizes(self, cell: Cell, op: Operation) -> tuple[int, ...]:
+        try:
+            return cell.static_sizes
+        except ValueError:
+            raise LoweringError.at(op.location, "the sizes of a transfer must be static") from None
+
+    def _transfer(self, op: DataTransfer) -> None:
+        source, target = op.source_cell, op.dest_cell
+        if source.is_memory and target.is_memory:
+            self._copy(op, source, target)
+        elif source.is_memory:
+            self._load_and_send(op, source, target)
+        elif target.is_memory:
+            self._receive_and_store(op, source, target)
+        else:
+            raise LoweringError.at(
+                op.location, "Unsupported data transfer: FIFO to FIFO transfers are not allowed"
+            )
+
+    def _copy(self, op: DataTransfer, source: Cell, target: Cell) -> None:
+        element = _memref(source.value).element
+        lanes = self.shared.architecture.vector_length((element,))
+        boxes = self._sizes(source, op), self._sizes(target, op)
+        strides = [self.views.strides(self.meaning(cell.value, op)) for cell in (source, target)]
+        plan = plan_copy(*boxes, lanes, strides[0], strides[1], op.location)
+        sides = []
+        for cell, sizes, movement in (
+            (source, plan.source_sizes, plan.source_map),
+            (target, plan.target_sizes, plan.target_map),
+        ):
+            map, indices = self._subscripts(cell, op)
+            view = self.views.value(self.meaning(cell.value, op), op)
+            identity = AffineMap.identity(len(sizes))
+            sides.append(CompositeSide(view, map, tuple(indices), box_set(sizes), identity, movement))
+        vector = VectorType((plan.lanes,), element)
+        if plan.loop is None:
+            self.emit(CompositeLoadAndStore.of(sides[0], sides[1], plan.time_set, vector))
+            return
+        iv = BlockArgument(INDEX)
+        moved = [
+            _walked(side, walk.dimension, walk.step, iv) for side, walk in zip(sides, plan.loop, strict=True)
+        ]
+        copy = CompositeLoadAndStore.of(moved[0], moved[1], plan.time_set, vector)
+        zero, upper, one = (self.shared.constant(n) for n in (0, plan.loop[0].extent, 1))
+        self.emit(scf.For.build(zero, upper, one, (copy,), iv))
+
+    def _load_and_send(self, op: DataTransfer, source: Cell, target: Cell) -> None:
+        sizes = self._sizes(source, op)
+        capacity = self._capacity(target.value, op)
+        vector = self._load(op, source, sizes)
+        count = box_set(sizes).count()
+        if count != capacity:
+            vector = self._widen(op, vector, count, capacity)
+        self._send(op, vector, target.value)
+
+    def _load(self, op: Operation, cell: Cell, sizes: Sequence[int]) -> Value:
+        map, indices = self._subscripts(cell, op)
+        view = self.views.value(self.meaning(cell.value, op), op)
+        domain = box_set(sizes)
+        type = VectorType((domain.count(),), _memref(cell.value).element)
+        identity = AffineMap.identity(len(sizes))
+        return self.emit(VectorLoad.of(view, map, indices, domain, identity, type))
+
+    def _widen(self, op: DataTransfer, vector: Value, count: int, capacity: int) -> Value:
+        """Repeat or fill up a vector of `count` lanes to `capacity` lanes."""
+        mode = op.attributes.get(TRANSFER_MODE)
+        word = mode.value if isinstance(mode, StringAttr) else None
+        if word not in ("splat", "pad"):
+            raise LoweringError.at(op.location, f"source has {count} elements, but the slot takes {capacity}")
+        if count > capacity:
+            raise LoweringError.at(
+                op.location, "source total elements must not exceed destination for splat/pad transfer"
+            )
+        assert isinstance(vector.type, VectorType)
+        result = VectorType((capacity,), vector.type.element)
+        picks = list(range(count))
+        if word == "pad":
+            zero = self.shared.constant(_zero(vector.type.element))
+            indices = picks + [-1] * (capacity - count)
+            return self.emit(vc.Shuffle.of(vector, result, indices, 1, pads=(zero,)))
+        if capacity % count:
+            raise LoweringError.at(
+                op.location, "dst_total_elements must be divisible by src_total_elements for splat transfer"
+            )
+        return self.emit(vc.Shuffle.of(vector, result, picks, capacity // count))
+
+    def _receive_and_store(self, op: DataTransfer, source: Cell, target: Cell) -> None:
+        sizes = self._sizes(target, op)
+        count = box_set(sizes).count()
+        vector = self._receive(op, source.value)
+        assert isinstance(vector.type, VectorType)
+        lanes = vector.type.num_elements()
+        if count > lanes:
+            raise LoweringError.at(op.location, f"the slot holds {lanes} elements, but {count} are stored")
+        if count < lanes:
+            narrow = VectorType((count,), vector.type.element)
+            vector = self.emit(vc.Shuffle.of(vector, narrow, list(range(count))))
+        self._store(op, vector, target, sizes)
+
+    def _store(self, op: Operation, vector: Value, cell: Cell, sizes: Sequence[int]) -> None:
+        map, indices = self._subscripts(cell, op)
+        view = self.views.value(self.meaning(cell.value, op), op)
+        self.emit(VectorStore.of(vector, view, map, indices, box_set(sizes), AffineMap.identity(len(sizes))))
+
+    # -- queues and signals
+
+    def _slot(self, value: Value, op: Operation) -> FifoSlotType:
+        if not isinstance(value.type, FifoSlotType):
+            raise LoweringError.at(op.location, f"expected a queue slot, got '{value.type}'")
+        return value.type
+
+    def _capacity(self, value: Value, op: Operation) -> int:
+        capacity = self._slot(value, op).capacity
+        if capacity is None:
+            raise LoweringError.at(op.location, "the capacity of a queue slot must be static")
+        return capacity
+
+    def peer(self, endpoint: Attribute, op: Operation) -> Value:
+        """The unit of a queue's endpoint kind that sits at the same core (and corelet)."""
+        return self.mapping(self.kinds.partners(self.kind, endpoint, op.location))
+
+    def _send(self, op: Operation, vector: Value, slot: Value) -> None:
+        peer = self.peer(self._slot(slot, op).target, op)
+        self.emit(Send.create((peer, vector)))
+
+    def _receive(self, op: Operation, slot: Value) -> Value:
+        type = self._slot(slot, op)
+        peer = self.peer(type.source, op)
+        vector = VectorType((self._capacity(slot, op),), type.element)
+        return self.emit(Receive.create((peer,), (vector,)))
+
+    def _read(self, op: ReadFromFifo) -> None:
+        self.meanings[op.data] = Vector(self._receive(op, op.slot))
+
+    def _write(self, op: WriteToFifo) -> None:
+        self._send(op, self.vector(op.data, op), op.slot)
+
+    def vector(self, value: Value, op: Operation) -> Value:
+        """The vector behind a tensor."""
+        meaning = self.meaning(value, op)
+        if not isinstance(meaning, Vector):
+            raise LoweringError.at(op.location, f"'{op.name}' uses a tensor that holds no value")
+        return meaning.value
+
+    def _signal(self, op: Signal) -> None:
+        groups = self.kinds.signal_peers(self.kind, op)
+        if groups is None:
+            return
+        peers = [self.mapping(group) for group in groups]
+        for peer in peers:
+            self.emit(SyncSend.of(peer))
+        for peer in peers:
+            self.emit(SyncReceive.create((peer,)))
+
+    # -- compute
+
+    def _generic(self, op: linalg.Generic) -> None:
+        if any(kind != "parallel" for kind in op.iterators):
+            raise UnsupportedLowering.at(op.location, "reductions are not lowered to DataflowIR yet")
+        results = [r.type for r in op.results]
+        if not results or not all(isinstance(t, ShapedType) and t.is_static for t in results):
+            raise UnsupportedLowering.at(op.location, "a linalg.generic without static tensor results")
+        first = results[0]
+        assert isinstance(first, ShapedType)
+        lanes = first.num_elements()
+        elements = [v.type.element for v in (*op.inputs, *op.results) if isinstance(v.type, ShapedType)]
+        if lanes > self.shared.architecture.vector_length(elements):
+            raise LoweringError.at(op.location, "Flattened tensor/memref size exceeds maximum vector length")
+        vectors: dict[Value, Value] = {}
+        arguments = op.body.block.arguments
+        for argument, value in zip(arguments, op.inputs, strict=False):
+            vector = self.vector(value, op)
+            if vc.lanes(vector.type) != lanes:
+                raise LoweringError.at(
+                    op.location, f"an operand has {vc.lanes(vector.type)} lanes, the result {lanes}"
+                )
+            vectors[argument] = vector
+        for argument, value in zip(arguments[len(op.inputs) :], op.outputs, strict=True):
+            if isinstance(self.meanings.get(value), Vector):
+                vectors[argument] = self.vector(value, op)
+        for inner in op.body.block.operations[:-1]:
+            vectors[inner.results[0]] = self._scalar_operation(inner, vectors, lanes)
+        for result, value in zip(op.results, op.body.block.terminator.operands, strict=True):
+            self.meanings[result] = Vector(self._lane_value(value, vectors, op))
+
+    def _lane_value(self, value: Value, vectors: dict[Value, Value], op: Operation) -> Value:
+        if value not in vectors:
+            raise LoweringError.at(
+                op.location,
+                "the body of a linalg.generic uses a value that is no input and not computed in it",
+            )
+        return vectors[value]
+
+    def _scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
+        if isinstance(op, arith.Constant):
+            return self.shared.constant(_splat(op, lanes))
+        if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
+            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
+        operands = [self._lane_value(value, vectors, op) for value in op.operands]
+        exact = vector_operations(op, operands, self.emit)
+        return exact if exact is not None else self._opaque(op, operands, lanes)
+
+    def _opaque(self, op: Operation, operands: Sequence[Value], lanes: int) -> Value:
+        """An operation without an instruction of its own: through the register file (readings, item 13)."""
+        kind = self.views.register_memory(op)
+        (handle,) = self.shared.memory(kind, op.location)
+        result = VectorType((lanes,), op.results[0].type)
+        types = [v.type for v in operands if isinstance(v.type, VectorType)]
+        offsets = self.views.register_offsets([*types, result], kind, op)
+        order = AffineMap.identity(1)
+        domain = box_set((lanes,))
+        start = AffineMap(0, 0, (Const(0),))
+        for vector, type, offset in zip(operands, types, offsets, strict=False):
+            view = self.views.register(handle, offset, type)
+            self.emit(VectorStore.of(vector, view, start, (), domain, order))
+        parameters: dict[str, Attribute] = {
+            name: value for name, value in op.attributes.items() if name not in ("fastmath", "overflowFlags")
+        }
+        parameters["memory"] = handle.unit_name
+        reads: dict[str, Attribute] = {}
+        for position, (type, offset) in enumerate(zip(types, offsets, strict=False)):
+            reads[f"in{position}"] = IntegerAttr(offset)
+            parameters[f"in{position}"] = TypeAttr(type)
+        parameters["out0"] = TypeAttr(result)
+        self.emit(
+            Opaque.create(
+                attributes={
+                    "func_name": StringAttr(op.name),
+                    "read_only_register_dictionary": DictAttr(reads),
+                    "read_write_register_dictionary": DictAttr({"out0": IntegerAttr(offsets[-1])}),
+                    "parameter_dictionary": DictAttr(parameters),
+                }
+            )
+        )
+        view = self.views.register(handle, offsets[-1], result)
+        return self.emit(VectorLoad.of(view, start, (), domain, order, result))
+
+
+def _memref(value: Value) -> MemRefType:
+    assert isinstance(value.type, MemRefType)
+    return value.type
+
+
+def _walked(side: CompositeSide, dimension: int, step: int, iv: Value) -> CompositeSide:
+    """The side with ``step * iv`` added to one subscript."""
+    results = list(side.map.results)
+    results[dimension] = results[dimension] + Dim(side.map.num_dims) * step
+    map = AffineMap(side.map.num_dims + 1, 0, tuple(results))
+    return CompositeSide(side.memory, map, (*side.indices, iv), side.set, side.order, side.time_map)
+
+
+def _zero(element: Type) -> Attribute:
+    from ktir.types import FloatType
+
+    return FloatAttr(0, element) if isinstance(element, FloatType) else IntegerAttr(0, element)
+
+
+def _splat(op: arith.Constant, lanes: int) -> DenseElementsAttr:
+    """A scalar constant in every lane."""
+    from ktir.types import bit_width
+
+    match op.value:
+        case FloatAttr(bits=bits, type=float_type):
+            width = (float_type.width + 7) // 8
+            return DenseElementsAttr(bits.to_bytes(width, "little"), VectorType((lanes,), float_type), True)
+        case IntegerAttr(value=number, type=type):
+            width = max(1, (bit_width(type) + 7) // 8)
+            data = (number & ((1 << bit_width(type)) - 1)).to_bytes(width, "little")
+            return DenseElementsAttr(data, VectorType((lanes,), type), True)
+        case _:
+            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
+
+
+def _prune(operations: Sequence[Operation]) -> list[Operation]:
+    """Drop pure operations without uses and control flow without effects, to a fixed point."""
+    current = list(operations)
+    while True:
+        used = {value for op in current for inner in op.walk() for value in inner.operands}
+        smaller = _pruned(current, used)
+        if smaller is current:
+            return current
+        current = smaller
+
+
+def _pruned(operations: list[Operation], used: set[Value]) -> list[Operation]:
+    kept: list[Operation] = []
+    changed = False
+    for op in operations:
+        dead = used.isdisjoint(op.results)
+        if dead and op.definition_has(PURE) and not op.regions and op.results:
+            changed = True
+            continue
+        if isinstance(op, scf.For | scf.If):
+            if dead and not _has_effect(op):
+                changed = True
+                continue
+            regions = []
+            for region in op.regions:
+                blocks = []
+                for block in region.blocks:
+                    inner = _pruned(list(block.operations), used)
+                    changed = (
+                        changed
+                        or len(inner) != len(block.operations)
+                        or any(a is not b for a, b in zip(inner, block.operations, strict=False))
+                    )
+                    blocks.append(block.replace(operations=inner))
+                regions.append(Region(tuple(blocks)))
+            op = op.replace(regions=regions)
+        kept.append(op)
+    return kept if changed else operations
+
+
+def _has_effect(op: Operation) -> bool:
+    return any(
+        not inner.definition_has(PURE) and not isinstance(inner, scf.For | scf.If)
+        for inner in op.walk()
+        if inner is not op
+    )

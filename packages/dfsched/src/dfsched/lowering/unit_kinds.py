@@ -1,0 +1,143 @@
+"""Kinds of units of a function: who runs what, who pairs with whom (dataflowir spec 3.3.1, 3.7, 3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field, frozen
+
+from dfsched.dialects.dataflow import GetUnit, ProgramUnit
+from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
+from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
+from dfsched.lowering.errors import LoweringError
+from ktir.analysis import DefUse
+from ktir.attribute import Attribute
+from ktir.attributes import StringAttr
+from ktir.ir import Operation, Value
+from ktir.location import Location
+
+__all__ = ["UnitKind", "UnitKinds"]
+
+
+@frozen(eq=False)
+class UnitKind:
+    """All units of one kind, in row order."""
+
+    name: str
+    units: tuple[GetUnit, ...]
+    cores: tuple[int, ...]
+
+
+@define
+class UnitKinds:
+    """The unit kinds of one function, in first-seen order."""
+
+    uses: DefUse
+    kinds: dict[str, UnitKind] = field(factory=dict)
+
+    @classmethod
+    def discover(cls, work: Sequence[Operation], uses: DefUse) -> UnitKinds:
+        """Collect kinds from the operands of `execute_on`, inner ones first."""
+        found = cls(uses)
+        units: dict[str, dict[str, GetUnit]] = {}
+        for op in _post_order(work):
+            if isinstance(op, ExecuteOn | ProgramUnit):
+                for operand in op.units:
+                    name, handles = found.resolve(operand, op, f"for unit operand of {op.name}")
+                    for handle in handles:
+                        units.setdefault(name, {}).setdefault(handle.unit_name.value, handle)
+        for name, members in units.items():
+            ordered = tuple(members.values())
+            cores = []
+            for handle in ordered:
+                if handle.core is None:
+                    raise LoweringError.at(handle.location, "dataflow.get_unit must have 'core' attribute")
+                cores.append(handle.core)
+            found.kinds[name] = UnitKind(name, ordered, tuple(cores))
+        return found
+
+    def resolve(self, operand: Value, op: Operation, what: str) -> tuple[str, list[GetUnit]]:
+        """Kind and handles of a unit operand: a handle, or a query over a map of handles."""
+        definer = self.uses.definer(operand)
+        handles: list[Operation | None] = [definer]
+        if isinstance(definer, QueryMap):
+            mapping = self.uses.definer(definer.map)
+            handles = []
+            if isinstance(mapping, DefImmutableMapping):
+                handles = [self.uses.definer(value) for value in mapping.values]
+        units = [handle for handle in handles if isinstance(handle, GetUnit)]
+        if not units or len(units) != len(handles):
+            raise LoweringError.at(
+                op.location, f"ktdflowering-to-dfir: could not resolve component type {what}"
+            )
+        return units[0].kind.value.upper(), units
+
+    def runs(self, kind: UnitKind, operands: Sequence[Value]) -> bool:
+        """Whether units of a kind are among the operands of an `execute_on`."""
+        return any(
+            self.resolve(operand, self.uses.root, "for unit operand")[0] == kind.name for operand in operands
+        )
+
+    def partners(self, kind: UnitKind, endpoint: Attribute, location: Location) -> list[Value]:
+        """For every unit of `kind`, the handle of the endpoint's kind on the same core and corelet."""
+        if not isinstance(endpoint, StringAttr):
+            raise LoweringError.at(location, "unsupported FIFO endpoint attribute type")
+        name = endpoint.value.upper()
+        if name not in self.kinds:
+            raise LoweringError.at(location, f"no units found for FIFO component type: {name}")
+        return [self._partner(own, self.kinds[name].units, name, location) for own in kind.units]
+
+    def _partner(self, own: GetUnit, others: Sequence[GetUnit], name: str, location: Location) -> Value:
+        for other in others:
+            if other.core == own.core and (own.corelet < 0 or other.corelet in (own.corelet, -1)):
+                return other.handles[0]
+        raise LoweringError.at(location, f"no unit of kind {name} pairs with {own.unit_name.value}")
+
+    def signal_peers(self, kind: UnitKind, op: Signal) -> list[list[Value]] | None:
+        """The peers of a signal for every unit of `kind`: one list (by row) per peer.
+
+        None if the signal does not concern the kind.
+        """
+        if len(op.units) < 2:
+            raise LoweringError.at(op.location, "signal operation must have at least 2 unit operands")
+        operands: list[tuple[str, list[GetUnit]]] = []
+        for operand in op.units:
+            definer = self.uses.definer(operand)
+            if not isinstance(definer, QueryMap):
+                raise LoweringError.at(op.location, "signal operand must be a uniform.query_map result")
+            mapping = self.uses.definer(definer.map)
+            if not isinstance(mapping, DefImmutableMapping):
+                raise LoweringError.at(op.location, "query_map must reference a def_immutable_mapping")
+            if not mapping.values:
+                raise LoweringError.at(op.location, "def_immutable_mapping must have at least one value")
+            operands.append(self.resolve(operand, op, "for unit operand"))
+        if all(name != kind.name for name, _ in operands):
+            return None
+        peers: dict[str, list[list[GetUnit]]] = {}
+        for name, units in operands:
+            if name != kind.name:
+                peers.setdefault(name, []).append(units)
+        own_corelets = {unit.corelet for unit in kind.units}
+        found: list[list[Value]] = []
+        for name, groups in peers.items():
+            corelets = {unit.corelet for group in groups for unit in group}
+            if len(own_corelets) > 1 and len(corelets) > 1 and own_corelets <= corelets:
+                flat = [unit for group in groups for unit in group]
+                found.append([self._partner(own, flat, name, op.location) for own in kind.units])
+                continue
+            found += [[self._on_core(own, group, op.location) for own in kind.units] for group in groups]
+        return found
+
+    def _on_core(self, own: GetUnit, others: Sequence[GetUnit], location: Location) -> Value:
+        for other in others:
+            if other.core == own.core:
+                return other.handles[0]
+        raise LoweringError.at(location, "failed to build query map for signal operand")
+
+
+def _post_order(operations: Sequence[Operation]) -> Iterator[Operation]:
+    for op in operations:
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _post_order(block.operations)
+        yield op
