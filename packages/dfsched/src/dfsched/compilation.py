@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 import ktir
 from dfsched.architecture import Architecture
+from dfsched.codegen import Generated, generate
 from dfsched.options import Emit, Options
 from dfsched.passes.base import Group, PassContext
 from dfsched.passes.ensure_device_declaration import declare
@@ -18,9 +19,11 @@ from dfsched.passes.select_plan import plans_of
 from dfsched.pipeline import PassResult, pipeline, run_pipeline
 from dfsched.plan import Plan
 from dfsched.report import Report, report_of
+from dfsched.split import split, write_split
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.errors import Diagnostic
+from spyrert.spyrecode import SpyreCode
 
 __all__ = ["Compiled", "compile", "isolate_kernel", "kernels"]
 
@@ -29,19 +32,43 @@ __all__ = ["Compiled", "compile", "isolate_kernel", "kernels"]
 class Compiled:
     """A compiled kernel: the IR after every pass and everything that was made from it.
 
-    `passes` is in order of execution; `remarks` are warnings of passes, with locations.
+    `passes` is in order of execution; `remarks` are warnings of passes, with locations. `source` is the KTIR
+    that was compiled (this kernel alone, with its device).
     """
 
     kernel: str
     architecture: Architecture
     options: Options
     passes: tuple[PassResult, ...]
+    source: Module
     remarks: tuple[Diagnostic, ...] = field(default=())
 
     @property
     def schedule_ir(self) -> Module:
         """The module after the scheduler group (scheduler spec 2.3)."""
         return next(r.module for r in reversed(self.passes) if r.group is not Group.BACKEND)
+
+    @cached_property
+    def dataflow_ir(self) -> Mapping[str, Module]:
+        """DataflowIR by file name: ``global.mlir`` and one module a program.
+
+        `ScheduleError` if the compilation stopped before.
+        """
+        if self.options.emit is Emit.SCHEDULE:
+            raise ScheduleError.at(
+                self.source.location, "compiled to ScheduleIR only, there is no DataflowIR"
+            )
+        return split(self.passes[-1].module)
+
+    @cached_property
+    def generated(self) -> Generated:
+        """The device image, the launch spec, and the artefact that packs them."""
+        return generate(self.dataflow_ir, self.source, self.kernel, self.architecture)
+
+    @property
+    def spyrecode(self) -> SpyreCode:
+        """The artefact for the runtime."""
+        return self.generated.code
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
@@ -54,14 +81,20 @@ class Compiled:
         return report_of(self.kernel, self.schedule_ir, self.architecture, self.remarks)
 
     def write(self, directory: str | Path) -> Path:
-        """Write what was made into a directory: ``schedule.mlir`` and ``report.json``.
+        """Write what was made into a directory.
 
-        Returns the directory; it is made if it does not exist.
+        ``schedule.mlir`` and ``report.json``; from DataflowIR on ``global.mlir`` and one file a program; with
+        SpyreCode ``launch_spec.json`` and ``spyreCodeDir/``. Returns the directory; it is made if it does not
+        exist.
         """
         target = Path(directory)
         target.mkdir(parents=True, exist_ok=True)
         (target / "schedule.mlir").write_text(ktir.print_module(self.schedule_ir), encoding="utf-8")
         (target / "report.json").write_text(self.report.to_json(), encoding="utf-8")
+        if self.options.emit is not Emit.SCHEDULE:
+            write_split(dict(self.dataflow_ir), target)
+        if self.options.emit is Emit.SPYRECODE:
+            self.spyrecode.write(target)
         return target
 
 
@@ -110,7 +143,12 @@ def compile(
     context = PassContext(architecture, chosen)
     last = Group.SCHEDULER if chosen.emit is Emit.SCHEDULE else Group.BACKEND
     results = run_pipeline(declared, context, pipeline(chosen, last))
-    return Compiled(kernel, architecture, chosen, results, tuple(context.remarks))
+    compiled = Compiled(kernel, architecture, chosen, results, declared, tuple(context.remarks))
+    if chosen.emit is Emit.DFIR:
+        _ = compiled.dataflow_ir
+    elif chosen.emit is Emit.SPYRECODE:
+        _ = compiled.generated
+    return compiled
 
 
 def texts(compiled: Compiled) -> Mapping[str, str]:

@@ -18,6 +18,8 @@ from dfsched.passes import (
     ensure_device_declaration,
     fuse_linalg,
     generalize_linalg,
+    ktdf_to_ktdflowering,
+    ktdflowering_to_dfir,
     ktir_legality_check,
     loop_invariant_code_motion,
     normalize_grid_to_1d,
@@ -25,6 +27,7 @@ from dfsched.passes import (
     path_expansion,
     scalar_broadcast_legalization,
     select_plan,
+    wrap_program_dfir,
 )
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnknownPass
@@ -51,6 +54,9 @@ PASSES: tuple[Pass, ...] = (
     apply_device_patterns.POST_SCHEDULING,
     address_assignment.PASS,
     normalize_grid_to_1d.PASS,
+    ktdf_to_ktdflowering.PASS,
+    ktdflowering_to_dfir.PASS,
+    wrap_program_dfir.PASS,
 )
 """Everything that a compilation runs, in order. A pass that is not built yet is not in the list."""
 

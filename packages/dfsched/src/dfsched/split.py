@@ -12,15 +12,21 @@ from pathlib import Path
 from dfsched.codegen.facts import GLOBAL
 from dfsched.dialects.dataflow import ProgramUnit
 from dfsched.lowering.errors import LoweringError
+from ktir import Context, Diagnostic, load
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Call, Func
 from ktir.ir import Operation, Region, symbol_name
 from ktir.printer import print_module
 
-__all__ = ["split", "write_split"]
+__all__ = ["file_name", "read_split", "split", "write_split"]
 
 _MODULE_ATTRIBUTES = ("ktdp.address_unit", "ktdp.grid_order", "ktdp.f16_format", "ktdp.scratchpad_keepout")
+
+
+def file_name(program: str) -> str:
+    """The file of a program."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', program)}.mlir"
 
 
 def split(module: Module) -> dict[str, Module]:
@@ -40,7 +46,7 @@ def split(module: Module) -> dict[str, Module]:
                 name = symbol_name(op)
                 assert name is not None
                 outer, body = _program(op, name)
-                file = f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.mlir"
+                file = file_name(name)
                 if file in files or file == GLOBAL:
                     raise LoweringError.at(op.location, f"emit-split-dfir: duplicate output file '{file}'")
                 files[file] = _module(module, [_public(body)])
@@ -48,7 +54,7 @@ def split(module: Module) -> dict[str, Module]:
                     outers.append(_public(outer))
                 declarations.append(_declaration(body))
             case Func() if not op.is_declaration and any(isinstance(i, ProgramUnit) for i in op.walk()):
-                files[f"{op.symbol}.mlir"] = _module(module, [_public(op)])  # kernel and program in one
+                files[file_name(op.symbol)] = _module(module, [_public(op)])  # kernel and program in one
                 declarations.append(_declaration(op))
             case Func() if not op.is_declaration:
                 kernels.append(op)
@@ -114,3 +120,28 @@ def write_split(files: dict[str, Module], directory: str | Path) -> None:
             raise LoweringError.at(
                 module.location, f"failed to open output file {target / name}: {error.strerror}"
             ) from error
+
+
+def read_split(directory: str | Path, context: Context | None = None) -> dict[str, Module]:
+    """Read the files that `write_split` wrote; other files of the directory are not looked at.
+
+    Raises `ktir.ParseError`, or `LoweringError` if a program's file is missing.
+    """
+    source = Path(directory)
+    path = source / GLOBAL
+    if not path.is_file():
+        raise LoweringError((Diagnostic(f"{source} holds no {GLOBAL}"),))
+    module = load(path, context)
+    files = {GLOBAL: module}
+    functions = [op for op in module.walk() if isinstance(op, Func)]
+    outers = {f.symbol for f in functions if not f.is_declaration}
+    for function in functions:
+        if not function.is_declaration:
+            continue
+        name = function.symbol.removesuffix("_body")
+        stem = name if name in outers else function.symbol
+        file = file_name(stem)
+        if not (source / file).is_file():
+            raise LoweringError.at(function.location, f"{source} holds no {file}, the body of '{stem}'")
+        files[file] = load(source / file, context)
+    return files

@@ -329,7 +329,7 @@ def _base_problem(inputs: frozenset[int], local: bool) -> str:
         )
     if inputs:
         return (
-            "start address is computed from a run input by an operation whose definition cannot be written as "
-            "a symbol expression"
+            "start address is computed from a run input by an operation whose definition cannot be "
+            "written as a symbol expression"
         )
     return "start address is only known while the program runs"

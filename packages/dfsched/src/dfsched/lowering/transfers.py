@@ -82,8 +82,8 @@ def plan_copy(
         raise LoweringError.at(
             location,
             f"data transfer of {total} elements exceeds the hardware vector width of {lanes}; splitting "
-            "requires the innermost source and destination sizes to be a multiple of the vector width, but they are "
-            f"{source[-1]} and {target[-1]}",
+            "requires the innermost source and destination sizes to be a multiple of the vector width, "
+            f"but they are {source[-1]} and {target[-1]}",
         )
     walks = _walks(source, lanes), _walks(target, lanes)
     if [walk.extent for walk in walks[0]] != [walk.extent for walk in walks[1]]:
@@ -102,8 +102,8 @@ def plan_copy(
         if len(differing) > 1:
             raise LoweringError.at(
                 location,
-                f"source and destination advance by different distances in {len(differing)} walked dimensions "
-                f"of a transfer of {total} elements; only one such dimension can be resolved",
+                f"source and destination advance by different distances in {len(differing)} walked "
+                f"dimensions of a transfer of {total} elements; only one such dimension can be resolved",
             )
         loop = differing[0] if differing else None
     kept = [(a, b) for a, b in zip(*walks, strict=True) if loop is None or (a, b) != loop]

@@ -77,8 +77,8 @@ def _symbol_operations(program: Func, uses: DefUse) -> list[Operation]:
             if uses.block(op) is not entry:
                 raise LoweringError.at(
                     op.location,
-                    f"{PREFIX}a symbol is declared outside the program's entry block, so what it is could not "
-                    "be moved out of the DataflowIR",
+                    f"{PREFIX}a symbol is declared outside the program's entry block, so what it is could "
+                    "not be moved out of the DataflowIR",
                 )
             wanted.add(op)
     pending = list(wanted)

@@ -1,0 +1,48 @@
+"""From DataflowIR files to a SpyreCode artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from attrs import frozen
+
+from dfsched.architecture import Architecture
+from dfsched.codegen.build import BuiltImage, build_image
+from dfsched.codegen.launch import LaunchPlan, launch_plan
+from dfsched.image import encode
+from ktir.dialects.builtin import Module
+from spyrert.spyrecode import PayloadKind, Producer, SpyreCode, assemble
+
+__all__ = ["Generated", "generate"]
+
+
+@frozen
+class Generated:
+    """What code generation made of one kernel."""
+
+    built: BuiltImage
+    launch: LaunchPlan
+    code: SpyreCode
+
+
+def generate(
+    files: Mapping[str, Module], module: Module, kernel: str, architecture: Architecture
+) -> Generated:
+    """Encode a kernel and package it.
+
+    `files` is DataflowIR as `dfsched.split.split` makes it; `module` the KTIR that it comes from, for the
+    kernel's signature.  Raises `CodegenError`, and `ktir.KtirError` for a signature that cannot be derived.
+    """
+    launch = launch_plan(module, kernel, architecture)
+    built = build_image(files, launch.spec, architecture)
+    code = assemble(
+        encode(built.image),
+        PayloadKind.DFBIN,
+        launch.spec,
+        built.symbols,
+        core_count=built.image.grid,
+        addressing=launch.addressing,
+        producer=Producer("dfsched", version("dfsched")),
+    )
+    return Generated(built, launch, code)

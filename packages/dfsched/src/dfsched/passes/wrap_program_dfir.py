@@ -1,0 +1,36 @@
+"""`wrap-program-dfir`: symbol definitions move beside the program (dataflowir spec 3.12).
+
+Takes program modules with one function. Leaves a private declaration of the body, a public function with
+the program's arguments that declares the symbols and calls the body, and the body without arguments in a
+module of its own. A program that computes with its arguments (coordinator values) keeps one level.
+
+Before::
+
+    module @p { func.func @p(%a: index) attributes {grid = [2 : index]} {
+      symbol.create_id %a {symbol_id = -1 : si64} : index
+      dataflow.program_unit ... } }
+
+After::
+
+    module @p {
+      func.func private @p_body()
+      func.func @p(%a: index) { symbol.create_id %a {symbol_id = -1 : si64} : index  call @p_body() ... }
+      module { func.func @p_body() attributes {grid = [2 : index]} { dataflow.program_unit ... } }
+    }
+"""
+
+from __future__ import annotations
+
+from dfsched.lowering.wrap import wrap_programs
+from dfsched.passes.base import Group, Pass, PassContext
+from ktir.dialects.builtin import Module
+
+__all__ = ["PASS", "run"]
+
+
+def run(module: Module, context: PassContext) -> Module:
+    """Wrap every program; running it twice changes nothing."""
+    return wrap_programs(module)
+
+
+PASS = Pass("wrap-program-dfir", Group.BACKEND, run, "symbol definitions beside the body of each program")
