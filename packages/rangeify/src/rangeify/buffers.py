@@ -40,7 +40,7 @@ def _stage_to_storage(ctx: Allocation, stage: UOp, x: UOp) -> UOp:
         value, at = stage.src[0], stage.src[1:]
         dtype = strong_dtype(value.dtype)
         ctx.count += 1
-        ctx.reasons[-ctx.count] = why_kept(stage) or "stored"
+        ctx.reasons[-ctx.count] = why_kept(stage) or "it is read at several places"
         target = UOp.alloc([_extent(k) for k in at], dtype, stage.arg.device, slot=-ctx.count)
         stored = target.index(*at).store(value.cast(dtype))
         filled = ctx.place[stage] = target.after(stored.end(*(k for k in at if k.op is Ops.RANGE)))

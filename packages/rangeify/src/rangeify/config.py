@@ -31,7 +31,8 @@ class Config:
     ``schedule_cache``: 0 off, 1 in memory.
     ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2.
     ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
-    ``max_kernel_buffers``: most buffers one kernel may touch, 0 for no limit.
+    ``max_kernel_buffers``: most buffers one kernel may touch (at least 4), 0 for no limit.
+    ``split_reduce``: reductions of at least 32768 elements per result are done in two steps.
     ``memory_planner``: temporaries share an arena instead of having storage of their own.
     ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
     ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
@@ -42,6 +43,7 @@ class Config:
     fusion: str = "reference"
     partial_stage: int = 0
     max_kernel_buffers: int = 0
+    split_reduce: bool = True
     memory_planner: bool = True
     arena_alignment: int = 256
     fast_math: bool = False
@@ -55,8 +57,8 @@ class Config:
             raise ConfigError("fusion", f"must be one of {', '.join(FUSION_MODES)}, not {self.fusion!r}")
         if self.partial_stage not in (0, 1):
             raise ConfigError("partial_stage", f"must be 0 or 1, not {self.partial_stage!r}")
-        if self.max_kernel_buffers < 0 or self.max_kernel_buffers == 1:
-            raise ConfigError("max_kernel_buffers", "must be 0 or at least 2")
+        if self.max_kernel_buffers != 0 and self.max_kernel_buffers < 4:
+            raise ConfigError("max_kernel_buffers", "must be 0 or at least 4 (three operands and a result)")
         if self.arena_alignment < 1 or self.arena_alignment & (self.arena_alignment - 1):
             raise ConfigError("arena_alignment", "must be a power of two")
 

@@ -12,6 +12,7 @@ from rangeify.buffers import stage_to_storage
 from rangeify.config import Config
 from rangeify.errors import UnsupportedError
 from rangeify.kernels import split_kernels
+from rangeify.limit import limit_buffers
 from rangeify.order import create_schedule
 from rangeify.prepare import prepare
 from rangeify.ranges import run_rangeify
@@ -55,12 +56,11 @@ def lower_sink(body: UOp, config: Config) -> Lowered:
     """Lower the SINK of a call body; every stage in the order of scheduler spec 1, without the cache."""
     if config.fusion != "reference":
         raise UnsupportedError(f'Config.fusion="{config.fusion}"')
+    ranged, _ = run_rangeify(prepare(body, config), config)
+    fused = unstage(ranged, config.fast_math)
     if config.max_kernel_buffers:
-        raise UnsupportedError("Config.max_kernel_buffers")
-    if config.fast_math:
-        raise UnsupportedError("Config.fast_math")
-    ranged, _ = run_rangeify(prepare(body), config)
-    stored, allocation = stage_to_storage(unstage(ranged))
+        fused = limit_buffers(fused, config.max_kernel_buffers)
+    stored, allocation = stage_to_storage(fused)
     return Lowered(create_schedule(split_kernels(stored)), allocation.reasons)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from rangeify.config import Config
 from rangeify.errors import UnsupportedError
+from rangeify.split_reduce import pm_split_reduce
 from uopgraph import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, identity_element
 
 
@@ -114,6 +116,7 @@ pm_prepare: Final = PatternMatcher(
 )
 
 
-def prepare(sink: UOp) -> UOp:
-    """The tensor graph without marks that mean nothing to scheduling, with store hazards resolved."""
-    return graph_rewrite(sink, pm_prepare, name="prepare")
+def prepare(sink: UOp, config: Config) -> UOp:
+    """The tensor graph without marks that mean nothing to scheduling, with store hazards resolved and long
+    reductions split."""
+    return graph_rewrite(sink, pm_prepare + pm_split_reduce, config, name="prepare")

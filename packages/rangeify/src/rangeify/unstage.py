@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from rangeify.reduce_rules import pm_reduce
-from uopgraph import BottomUpGate, GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, symbolic
+from uopgraph import BottomUpGate, GroupOp, Ops, PatternMatcher, UOp, UPat, fast_symbolic, graph_rewrite,
+symbolic
 
 #: More distinct buffers than this below a stage keep it (scheduler spec 8.2).
 MAX_RECOMPUTED_BUFFERS: Final = 3
@@ -119,6 +120,8 @@ pm_unstage: Final = PatternMatcher(
 )
 
 
-def unstage(sink: UOp) -> UOp:
-    """Simplify, and substitute every removable stage at its readers, to a fixed point."""
-    return graph_rewrite(sink, symbolic + pm_reduce + pm_unstage, name="unstage")
+def unstage(sink: UOp, fast: bool = False) -> UOp:
+    """Simplify, and substitute every removable stage at its readers, to a fixed point. With `fast` also by
+    rules
+    that hold in real arithmetic only."""
+    return graph_rewrite(sink, (fast_symbolic if fast else symbolic) + pm_reduce + pm_unstage, name="unstage")
