@@ -10,8 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from rangeify.reduce_rules import pm_reduce
-from uopgraph import BottomUpGate, GroupOp, Ops, PatternMatcher, UOp, UPat, fast_symbolic, graph_rewrite,
-symbolic
+from uopgraph import (
+    BottomUpGate,
+    GroupOp,
+    Ops,
+    PatternMatcher,
+    UOp,
+    UPat,
+    fast_symbolic,
+    graph_rewrite,
+    symbolic,
+)
 
 #: More distinct buffers than this below a stage keep it (scheduler spec 8.2).
 MAX_RECOMPUTED_BUFFERS: Final = 3
