@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dfsched.architecture import (
     Access,
@@ -455,3 +457,54 @@ def test_lint() -> None:
     ):  # fmt: skip
         assert key in text
     assert "nothing can be scheduled" in lint(DeviceBuilder("d").build())[0]
+
+
+def test_endpoints_through_two_levels() -> None:
+    """A captured argument is the memory, a group's result the unit, at any depth (checklist V49)."""
+    device = DeviceBuilder("d")
+    memory = device.memory("M")
+    with device.group(share=[memory]) as outer:
+        with outer.group(share=[memory]) as inner:
+            unit = inner.unit("U", features=LOAD)
+            inner.datapath(memory, unit)
+            inner.release(unit)
+        outer.release(*inner.results)
+    device.datapath(outer.results[0], memory)
+    built = device.build()
+    first, second = built.datapaths
+    assert built.endpoint(second.source) == unit
+    assert built.node(first.source).kind == built.node(second.target).kind == "M"
+    assert built.links_between("M", "U") == (first,)
+    assert built.links_between("U", "M") == (second,)
+    assert built.enclosing_group(["U"]) is None
+    route = built.route("M", "U")
+    assert route is not None
+    assert route.cost == 1
+
+
+@given(
+    st.lists(st.builds(Access, st.integers(1, 9), st.integers(1, 9)), max_size=6),
+    st.integers(1, 10),
+    st.none() | st.integers(1, 10),
+)
+def test_fit_access_against_brute_force(accesses: list[Access], size: int, align: int | None) -> None:
+    """The smallest size that fits, then the smallest alignment (checklist V24, V25)."""
+    fitting = [
+        (a.size_in_words, a.align_in_words)
+        for a in accesses
+        if a.size_in_words >= size and (align is None or a.align_in_words <= align)
+    ]
+    found = fit_access(accesses, size, align)
+    assert (None if found is None else (found.size_in_words, found.align_in_words)) == min(
+        fitting, default=None
+    )
+
+
+def test_unit_tags() -> None:
+    """Kinds survive the way through lower-case tags (checklist V74)."""
+    from dfsched import load_architecture
+
+    device = load_architecture("spyre")
+    tags = {str(r.kind).lower() for r in (*device.memories, *device.units)}
+    assert tags >= {"hbm", "lx", "mnilu", "mnisu", "lxlu", "lxsu", "sfp", "sfp_reg"}
+    assert all(device.resource(tag.upper()) is not None for tag in tags)

@@ -61,10 +61,6 @@ class Role(Enum):
     PATTERNS = "patterns"
     FOREIGN = "foreign"
 
-    @property
-    def is_resource(self) -> bool:
-        return self in (Role.MEMORY, Role.UNIT, Role.SWITCH, Role.GROUP, Role.LINK)
-
 
 def is_i64(attribute: Attribute | None) -> bool:
     return isinstance(attribute, IntegerAttr) and attribute.type == I64
@@ -99,8 +95,6 @@ def property_findings(attributes: Mapping[str, Attribute], role: Role) -> Iterat
                 if role is not Role.FOREIGN:
                     yield f"'{name}' only valid on mappable ops"  # V20
             case "overlaps":
-                if not role.is_resource:
-                    yield f"'{name}' only valid on resources"
                 if not isinstance(value, ArrayAttr):
                     yield f"'{name}' requires array attribute"  # V21
             case "transfer_granularity":
@@ -187,8 +181,6 @@ def _features(name: str, value: Attribute, role: Role) -> Iterator[str | Diagnos
     if not isinstance(value, DictAttr):
         yield f"'{name}' requires dictionary attribute"  # V19
         return
-    if role is not Role.FOREIGN and not role.is_resource:
-        yield f"'{name}' only valid on resources"
     for feature, record in value.items():
         if not feature.startswith(RESERVED_PREFIX):
             continue
