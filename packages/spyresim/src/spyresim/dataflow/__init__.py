@@ -1,0 +1,10 @@
+"""Executing DataflowIR: the modules themselves, not the image that code generation makes of them.
+
+A reader turns the operations into the engine's own program; it shares nothing with `dfsched.codegen`, so
+that running DataflowIR and running the image check each other.
+"""
+
+from spyresim.dataflow.coordinator import kernel_image
+from spyresim.dataflow.files import DataflowFiles
+
+__all__ = ["DataflowFiles", "kernel_image"]
