@@ -25,9 +25,7 @@ from spyresim.errors import ArgumentError, BudgetFault, ControlFault, Site, Unsu
 MAX_LAUNCHES = 100_000
 
 
-def kernel_image(
-    files: DataflowFiles, architecture: Architecture, arguments: Sequence[int]
-) -> im.Image:
+def kernel_image(files: DataflowFiles, architecture: Architecture, arguments: Sequence[int]) -> im.Image:
     """The image of one run.
 
     `arguments` are the kernel's, in order: byte addresses (device virtual) of pointers, values of scalars.
@@ -78,7 +76,9 @@ class _Kernel:
     # -- host-like interpretation
 
     def _function(self, function: Func, arguments: Sequence[int], symbols: Mapping[int, int]) -> None:
-        statics = Statics({}, {a: Number((v,)) for a, v in zip(function.arguments, arguments, strict=True)}, 1)
+        statics = Statics(
+            {}, {a: Number((v,)) for a, v in zip(function.arguments, arguments, strict=True)}, 1
+        )
         defined = dict(symbols)
         if any(isinstance(op, ProgramUnit) for op in function.body.block.operations):
             self._program(function, statics, defined, arguments)
@@ -156,7 +156,11 @@ class _Kernel:
                 self._define(op, statics, symbols, Site(op.name, op.location))
             elif not isinstance(op, ProgramUnit | Return) and not (op.results and statics.evaluate(op)):
                 raise UnsupportedError(f"operation '{op.name}' in a program", Site(op.name, op.location))
-        units = [self._unit(op, function.symbol, statics, symbols) for op in operations if isinstance(op, ProgramUnit)]
+        units = [
+            self._unit(op, function.symbol, statics, symbols)
+            for op in operations
+            if isinstance(op, ProgramUnit)
+        ]
         return im.Program(function.symbol, tuple(units))
 
     def _unit(

@@ -44,7 +44,9 @@ class Tables:
         self._unit_ids: dict[str, int] = {}
         self._memory_ids: dict[str, int] = {}
         self._fifo_pairs: set[tuple[int, int]] = set()
-        self._kinds = {str(r.kind).lower(): str(r.kind) for r in (*architecture.units, *architecture.memories)}
+        self._kinds = {
+            str(r.kind).lower(): str(r.kind) for r in (*architecture.units, *architecture.memories)
+        }
 
     def kind(self, handle: GetUnit) -> str:
         """The architecture's spelling of a handle's kind (labels are lower case)."""

@@ -65,7 +65,9 @@ class _Side:
 class UnitReader:
     """Reads one program unit.  `statics` knows the values outside of it (and the iter_arg) per row."""
 
-    def __init__(self, op: ProgramUnit, label: str, statics: Statics, tables: Tables, units: list[int]) -> None:
+    def __init__(
+        self, op: ProgramUnit, label: str, statics: Statics, tables: Tables, units: list[int]
+    ) -> None:
         self.op = op
         self.label = label
         self.statics = statics
