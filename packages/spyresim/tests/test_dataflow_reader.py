@@ -1,0 +1,88 @@
+"""DataflowIR executed by the engine: the double-buffered maximum of two tensors on two cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ktir
+from dfsched import load_architecture
+from spyresim.dataflow import DataflowFiles, kernel_image
+from spyresim.engine import FlatGlobal, Machine, Options
+from spyresim.errors import ControlFault, SpyresimError, UnsupportedError
+
+TEXT = (Path(__file__).parent / "data" / "double_buffered_max.mlir").read_text()
+ARCHITECTURE = load_architecture("sample")
+P, Q, R = 4096, 8192, 12288
+
+
+def run(
+    text: str = TEXT, seed: int | None = None, addresses: tuple[int, int, int] = (P, Q, R)
+) -> tuple[np.ndarray, np.ndarray]:
+    module = ktir.parse(text)
+    ktir.verify(module)
+    image = kernel_image(DataflowFiles.of({"global.mlir": module}), ARCHITECTURE, addresses)
+    rng = np.random.default_rng(1)
+    p, q = (rng.standard_normal((16, 64)).astype(np.float16) for _ in range(2))
+    memory = np.zeros(1 << 15, np.uint8)
+    for array, address in ((p, addresses[0]), (q, addresses[1])):
+        memory[address : address + 2048] = array.view(np.uint8).ravel()
+    Machine(ARCHITECTURE).run(image, image.cells, FlatGlobal({0: memory}), Options(seed=seed))
+    r = addresses[2]
+    return memory[r : r + 2048].view(np.float16).reshape(16, 64), np.maximum(p, q)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_result_for_any_order_of_ready_units(seed: int | None) -> None:
+    """One launch of the worked example: symbols -4 to -9 in words of 64 bytes (dataflowir spec 4.4, 5.4)."""
+    found, expected = run(seed=seed)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_other_addresses() -> None:
+    found, expected = run(addresses=(16384, 0, 8192))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_split_files_are_the_same_kernel(tmp_path: Path) -> None:
+    """Functions are found wherever they stand: one module or several files."""
+    (tmp_path / "global.mlir").write_text(TEXT)
+    files = DataflowFiles.load(tmp_path)
+    assert files.kernel.symbol == "upper_env"
+    assert set(files.functions) == {"upper_env", "local_schedule_0", "local_schedule_0_body"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault", "message"),
+    [
+        ("symbol.create_id %0 {symbol_id = -4 : si64} : index", "", ControlFault, "unbound symbol -4"),
+        ("[%u3 -> %l1c1]", "[%u2 -> %l1c1]", ControlFault, "no entry for key in query_map"),
+        ("layout_map = #lin} : index, index, memref<16x64xf16>", "layout_map = affine_map<(a, b) -> (a * 64 + b mod 64)>} : index, index, memref<16x64xf16>", UnsupportedError, "layout map that is not linear"),
+    ],
+    ids=["no symbol", "no entry", "layout"],
+)  # fmt: skip
+def test_wrong_programs(old: str, new: str, fault: type[Exception], message: str) -> None:
+    """What the text gets wrong is a fault that names it."""
+    assert old in TEXT
+    with pytest.raises(fault, match=message):
+        run(TEXT.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("binary_operator max", "binary_operator min"),
+        ("[%t * 2, 0]", "[%t, 0]"),
+        ("%c1280 = arith.constant 1280", "%c1280 = arith.constant 1408"),
+    ],
+    ids=["operator", "subscript", "buffer"],
+)
+def test_mutants_change_the_result_or_fail(old: str, new: str) -> None:
+    assert old in TEXT
+    try:
+        found, expected = run(TEXT.replace(old, new))
+    except SpyresimError:
+        return
+    assert (found != expected).any()
