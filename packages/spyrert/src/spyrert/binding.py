@@ -35,6 +35,10 @@ class Binding:
     """What a launch binds: values of scalars (bit patterns for floats) and of symbolic dimensions."""
 
     scalars: Mapping[str, int]
+    totals: Mapping[str, int] = attrs.field(factory=dict)
+    """Sizes of symbolic dimensions that exceed their maximum, so that the launch must be tiled;
+    ``scalars`` has the
+    maximum."""
 
     def shape(self, spec: ArgSpec) -> tuple[int, ...]:
         """The compiled shape with symbols replaced by their values."""
@@ -95,8 +99,13 @@ def check_tensors(plan: JobPlan, tensors: Sequence[object]) -> list[DeviceTensor
     return result
 
 
-def bind(plan: JobPlan, tensors: Sequence[DeviceTensor], bindings: Mapping[str, Any] | None) -> Binding:
-    """Step 7: values of scalars and symbolic dimensions, consistent over arguments and explicit bindings."""
+def bind(
+    plan: JobPlan, tensors: Sequence[DeviceTensor], bindings: Mapping[str, Any] | None, tiled: bool = False
+) -> Binding:
+    """Step 7: values of scalars and symbolic dimensions, consistent over arguments and explicit bindings.
+
+    With ``tiled`` a symbolic dimension may exceed its maximum.
+    """
     launch = plan.launch
     if launch is None:
         if bindings:
@@ -112,6 +121,7 @@ def bind(plan: JobPlan, tensors: Sequence[DeviceTensor], bindings: Mapping[str, 
             )
         values[name] = scalar_bits(name, symbol.dtype, value)
     origin: dict[str, str] = dict.fromkeys(values, "the bindings")
+    sized: set[str] = set()
     for index, (spec, tensor) in enumerate(zip(launch.args, tensors, strict=True)):
         for axis, size in enumerate(spec.shape):
             if not isinstance(size, str):
@@ -125,17 +135,24 @@ def bind(plan: JobPlan, tensors: Sequence[DeviceTensor], bindings: Mapping[str, 
                     name=size,
                 )
             values[size] = actual
+            sized.add(size)
             origin.setdefault(size, label(index, spec))
+    totals: dict[str, int] = {}
     for symbol in launch.symbols:
         if symbol.name not in values:
             raise SymbolBindingError(
-                f"'{symbol.name}' of kernel '{plan.name}' is not bound: pass "
-                f"bindings={{'{symbol.name}': value}}",
+                f"'{symbol.name}' of kernel '{plan.name}' is not bound: "
+                f"pass bindings={{'{symbol.name}': value}}",
                 name=symbol.name,
             )
-        if symbol.dtype not in ("float16", "bfloat16", "float32"):
-            symbol.bounds.check(values[symbol.name], f"'{symbol.name}'")
-    return Binding(values)
+        value, bounds = values[symbol.name], symbol.bounds
+        if symbol.dtype in ("float16", "bfloat16", "float32"):
+            continue
+        if tiled and symbol.name in sized and bounds.max is not None and value > bounds.max:
+            totals[symbol.name] = value
+            values[symbol.name] = value = bounds.max // bounds.granularity * bounds.granularity
+        bounds.check(value, f"'{symbol.name}'")
+    return Binding(values, totals)
 
 
 def check_exact(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding) -> bool:
@@ -178,6 +195,8 @@ def check_layout(index: int, spec: ArgSpec, expected: tuple[int, ...], tensor: D
             expected=want,
             actual=have,
         )
+    if any(isinstance(size, str) for size in spec.shape):
+        return  # the layout is that of the greatest shape; the view itself lies inside of its storage
     end = tensor.device_offset() + align_up(spec.layout.device_bytes(expected))
     if end > tensor.storage.nbytes:
         raise LayoutMismatch(

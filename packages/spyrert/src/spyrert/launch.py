@@ -14,7 +14,7 @@ from spyrert.binding import Binding
 from spyrert.config import Overlap
 from spyrert.constants import DYN_SEGMENT, PROG_SEGMENT, align_up
 from spyrert.context import FIRST_HOST_STREAM, DeviceContext
-from spyrert.device.protocol import MemoryType, SegmentEntry
+from spyrert.device.protocol import MemoryType, Piece, SegmentEntry
 from spyrert.errors import (
     DeviceMismatch,
     LayoutMismatch,
@@ -27,6 +27,7 @@ from spyrert.errors import (
 from spyrert.execution import (
     Access,
     EventGeneration,
+    Fill,
     Operation,
     OpState,
     Signal,
@@ -123,12 +124,35 @@ class LaunchTicket:
 
 
 @attrs.frozen
+class TileFill:
+    """The start value of an accumulator: every element of an output tile becomes ``bits`` before its first
+    step."""
+
+    allocation: CompositeAddress
+    pieces: tuple[Piece, ...]
+    bits: int
+    elem_bytes: int
+
+    def operation(self, name: str, launch_seq: int, tile: int | None) -> Fill:
+        return Fill(
+            name,
+            (Access(self.allocation, self.pieces, True),),
+            launch_seq=launch_seq,
+            tile=tile,
+            pieces=self.pieces,
+            value_bits=self.bits,
+            elem_bytes=self.elem_bytes,
+        )
+
+
+@attrs.frozen
 class TileLaunch:
     """One walk over the plan's steps: the argument views of a tile, and its index by dimension name."""
 
     tensors: tuple[DeviceTensor, ...]
     binding: Binding
     index: Mapping[str, int] = attrs.field(factory=dict)
+    fills: tuple[TileFill, ...] = ()
 
 
 @attrs.frozen
@@ -157,7 +181,7 @@ def check(
         raise DeviceMismatch(f"stream {stream} and plan '{plan.name}' are on different devices")
     stream.state.check()
     checked = tuple(checks.check_tensors(plan, tensors))
-    binding = checks.bind(plan, checked, bindings)
+    binding = checks.bind(plan, checked, bindings, allow_tiled)
     if plan.launch is not None:
         exact = checks.check_exact(plan, checked, binding)
         if exact:
@@ -241,6 +265,10 @@ def enqueue(request: Request, stream: Stream, pool: DeviceTensor | None) -> Laun
         for number, tile in enumerate(request.tiles):
             launch = _context(request, tile, number, next(context.launch_numbers), dynamic, pool)
             first = first or launch.launch_seq
+            placed += [
+                (stream.state, fill.operation(f"{plan.name}.init", launch.launch_seq, number))
+                for fill in tile.fills
+            ]
             placed += _place(plan, launch, stream, context)
             buffers |= launch.buffers
         ticket = LaunchTicket(context, plan.name, first, len(request.tiles))

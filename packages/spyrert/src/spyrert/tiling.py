@@ -1,54 +1,162 @@
 """Tiled launch: running a kernel over tensors that are larger than the shape it was compiled for (runtime
-spec 3.14)."""
+spec 3.14).
+
+The tensors are cut along named dimensions (or along one inferred dimension). A tile is a view: the same
+storage at the
+offset of its origin. Whether the kernel finds the elements of a view where it expects them is decided by
+strides.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
 
 from spyrert.binding import Binding, label, stride_mismatches
-from spyrert.errors import LayoutMismatch, TilingError, UnsupportedFeature
-from spyrert.launch import TileLaunch
+from spyrert.device.protocol import Piece
+from spyrert.dtypes import numpy_dtype
+from spyrert.errors import LayoutMismatch, SymbolBindingError, TilingError, UnsupportedFeature
+from spyrert.launch import TileFill, TileLaunch
 from spyrert.plan import JobPlan
-from spyrert.spyrecode import ArgSpec, DimKind, Hcm, Stride
+from spyrert.spyrecode import ArgSpec, DimKind, DimSpec, Hcm, Stride
 from spyrert.spyrecode.hcm import leaves
+from spyrert.spyrecode.layout import item_bytes
 from spyrert.tensor import DeviceTensor
+from spyrert.transfer import view_nests
+
+
+@attrs.frozen
+class TiledDim:
+    """One dimension that is cut: sizes of its tiles, in order. Only the last may be smaller, if it is
+    symbolic.
+
+    Args:
+        name: declared name, or one made up for a nameless axis.
+        sizes: elements of each tile.
+        axes: (argument, axis) pairs that carry it.
+        symbol: name of the symbol that the kernel takes its size from.
+        spec: how it may be tiled.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    axes: tuple[tuple[int, int], ...]
+    symbol: str | None
+    spec: DimSpec
+
+    @property
+    def step(self) -> int:
+        return self.sizes[0]
 
 
 def plan_tiles(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding) -> tuple[TileLaunch, ...]:
-    """Cut the tensors into tiles of the compiled shape, in row-major order of the tiled dimensions.
+    """Cut the tensors into tiles of the compiled shape: parallel dimensions outermost, in row-major order.
 
     Raises ``TilingError`` naming argument and dimension: sizes that do not divide, inconsistent or
     ambiguous ratios,
     dimensions that may not be tiled, outputs that are not covered, device strides that do not fit.
     """
-    ratios = _ratios(plan, tensors, binding)
-    _check_outputs(plan, ratios)
-    count = math.prod(ratios.values())
+    dims = tiled_dims(plan, tensors, binding)
+    check_outputs(plan, dims)
+    count = math.prod(len(dim.sizes) for dim in dims)
     if count > plan.context.config.max_tiles:
         raise TilingError(f"{count} tiles exceed the limit of {plan.context.config.max_tiles}", tiles=count)
-    names = list(ratios)
     tiles = []
-    for position in itertools.product(*(range(ratios[name]) for name in names)):
-        index = dict(zip(names, position, strict=True))
-        views = tuple(
-            _tile_view(plan, number, spec, tensor, binding, index)
-            for number, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True))
+    checked: set[tuple[int, ...]] = set()
+    for position in itertools.product(*(range(len(dim.sizes)) for dim in dims)):
+        tile = _tile(tensors, binding, dims, position)
+        sizes = tuple(dim.sizes[k] for dim, k in zip(dims, position, strict=True))
+        if sizes not in checked:
+            checked.add(sizes)
+            for number, (spec, view) in enumerate(zip(plan.args, tile.tensors, strict=True)):
+                _check_strides(plan, number, spec, view)
+        for number, (spec, view) in enumerate(zip(plan.args, tile.tensors, strict=True)):
+            _check_start(number, spec, view)
+        first = all(
+            k == 0 for dim, k in zip(dims, position, strict=True) if dim.spec.kind is DimKind.REDUCTION
         )
-        tiles.append(TileLaunch(views, binding, index))
-    first = tiles[0]
-    for number, (spec, view) in enumerate(zip(plan.args, first.tensors, strict=True)):
-        _check_strides(plan, number, spec, binding.shape(spec), view)
+        if first:
+            tile = attrs.evolve(tile, fills=tuple(_fills(plan, dims, tile)))
+        tiles.append(tile)
     return tuple(tiles)
+
+
+# -- which dimensions ------------------------------------------------------------------------------
+
+
+def tiled_dims(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding) -> tuple[TiledDim, ...]:
+    """The dimensions to cut: parallel ones first, in declaration order, reductions last (runtime spec
+    3.14.5)."""
+    launch = plan.launch
+    assert launch is not None
+    names = _axis_names(plan, tensors, binding)
+    found: dict[str, TiledDim] = {}
+    for number, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True)):
+        for axis, (want, have) in enumerate(zip(binding.shape(spec), tensor.shape, strict=True)):
+            name = names[number][axis]
+            symbol = spec.shape[axis]
+            dim = TiledDim(
+                name,
+                _sizes(plan, number, axis, want, have, symbol if isinstance(symbol, str) else None),
+                ((number, axis),),
+                symbol if isinstance(symbol, str) else None,
+                launch.dim(name),
+            )
+            other = found.get(name)
+            if other is not None:
+                if other.sizes != dim.sizes:
+                    raise TilingError(
+                        f"inconsistent: dimension '{name}' has {len(dim.sizes)} tiles in "
+                        f"{label(number, spec)} and "
+                        f"{len(other.sizes)} in {label(other.axes[0][0], plan.args[other.axes[0][0]])}",
+                        dim=name,
+                        index=number,
+                    )
+                dim = attrs.evolve(other, axes=(*other.axes, (number, axis)))
+            found[name] = dim
+    tiled = [dim for dim in found.values() if len(dim.sizes) > 1]
+    for dim in tiled:
+        _check_tileable(dim)
+    declared = [dim.name for dim in launch.dims]
+    return tuple(
+        sorted(
+            tiled,
+            key=lambda d: (
+                d.spec.kind is DimKind.REDUCTION,
+                declared.index(d.name) if d.name in declared else len(declared),
+            ),
+        )
+    )
+
+
+def _check_tileable(dim: TiledDim) -> None:
+    if not dim.spec.tileable:
+        raise TilingError(f"dimension '{dim.name}' may not be tiled", dim=dim.name)
+    if dim.spec.kind is DimKind.REDUCTION:
+        if dim.spec.accumulate is None:
+            raise TilingError(
+                f"reduction dimension '{dim.name}' does not say how to accumulate", dim=dim.name
+            )
+        if dim.spec.accumulate != "kernel":
+            raise UnsupportedFeature(
+                f"accumulation '{dim.spec.accumulate}' of dimension '{dim.name}' is not built"
+            )
 
 
 def _axis_names(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding) -> list[tuple[str, ...]]:
     """A name for every axis of every argument; without declared names a single common ratio is inferred."""
     specs = plan.args
+
+    def own(number: int, axis: int) -> str:
+        return f"#{number}.{axis}"
+
     if any(spec.dims for spec in specs):
         return [
-            tuple(name or f"#{number}.{axis}" for axis, name in enumerate(spec.dims or (None,) * spec.rank))
+            tuple(name or own(number, axis) for axis, name in enumerate(spec.dims or (None,) * spec.rank))
             for number, spec in enumerate(specs)
         ]
     names = []
@@ -65,109 +173,127 @@ def _axis_names(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding
                 dims=tuple(larger),
             )
         ratios.update((tensor.shape[axis], shape[axis]) for axis in larger)
-        names.append(tuple("#tiled" if axis in larger else f"#{number}.{axis}" for axis in range(spec.rank)))
+        names.append(tuple("#tiled" if axis in larger else own(number, axis) for axis in range(spec.rank)))
     if len({have / want for have, want in ratios}) > 1:
         raise TilingError(f"ambiguous: ratios of sizes {sorted(ratios)} differ and dimensions have no names")
     return names
 
 
-def _ratios(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding) -> dict[str, int]:
-    """Number of tiles along each tiled dimension: parallel ones first, in declaration order, reductions
-    last."""
-    axis_names = _axis_names(plan, tensors, binding)
-    ratios: dict[str, tuple[int, int]] = {}
-    for number, (spec, tensor, names) in enumerate(zip(plan.args, tensors, axis_names, strict=True)):
-        for axis, (want, have, name) in enumerate(zip(binding.shape(spec), tensor.shape, names, strict=True)):
-            if have % want:
-                raise TilingError(
-                    f"{label(number, spec)}: size {have} of dimension {axis} is not a multiple of the "
-                    f"tile size {want}; "
-                    f"pad it to {-(-have // want) * want}",
-                    index=number,
-                    dim=axis,
-                    actual=have,
-                    tile=want,
-                    padded=-(-have // want) * want,
-                )
-            ratio = have // want
-            if name in ratios and ratios[name][0] != ratio:
-                raise TilingError(
-                    f"inconsistent: dimension '{name}' has {ratio} tiles in {label(number, spec)} and "
-                    f"{ratios[name][0]} in {label(ratios[name][1], plan.args[ratios[name][1]])}",
-                    dim=name,
-                    index=number,
-                )
-            ratios.setdefault(name, (ratio, number))
-    launch = plan.launch
-    assert launch is not None
-    tiled = {name: ratio for name, (ratio, _) in ratios.items() if ratio > 1}
-    for name in tiled:
-        dim = launch.dim(name)
-        if not dim.tileable:
-            raise TilingError(f"dimension '{name}' may not be tiled", dim=name)
-        if dim.kind is DimKind.REDUCTION and dim.accumulate is None:
-            raise TilingError(f"reduction dimension '{name}' does not say how to accumulate", dim=name)
-        if dim.kind is DimKind.REDUCTION:
-            raise UnsupportedFeature(f"tiling of the reduction dimension '{name}' is not built yet")
-    declared = [dim.name for dim in launch.dims]
-    order = sorted(
-        tiled,
-        key=lambda n: (
-            launch.dim(n).kind is DimKind.REDUCTION,
-            declared.index(n) if n in declared else len(declared),
-        ),
-    )
-    return {name: tiled[name] for name in order}
+def _sizes(
+    plan: JobPlan, number: int, axis: int, want: int, have: int, symbol: str | None
+) -> tuple[int, ...]:
+    """Sizes of the tiles along one axis; a remainder is allowed if the size is a symbol of the kernel."""
+    whole, rest = divmod(have, want)
+    if rest == 0:
+        return (want,) * whole
+    spec = plan.args[number]
+    if symbol is None:
+        raise TilingError(
+            f"{label(number, spec)}: size {have} of dimension {axis} is not a multiple of the tile "
+            f"size {want}; "
+            f"pad it to {(whole + 1) * want}",
+            index=number,
+            dim=axis,
+            actual=have,
+            tile=want,
+            padded=(whole + 1) * want,
+        )
+    assert plan.launch is not None
+    declared = plan.launch.symbol(symbol)
+    assert declared is not None
+    try:
+        declared.bounds.check(rest, f"the last tile of '{symbol}'")
+    except SymbolBindingError as error:
+        raise TilingError(
+            f"{label(number, spec)}: {error}", index=number, dim=axis, actual=have, tile=want
+        ) from error
+    return (*(want,) * whole, rest)
 
 
-def _check_outputs(plan: JobPlan, ratios: dict[str, int]) -> None:
-    """Every tiled dimension must appear in every output, else tiles would overwrite each other."""
-    if "#tiled" in ratios:
-        return
+def check_outputs(plan: JobPlan, dims: Sequence[TiledDim]) -> None:
+    """Every parallel tiled dimension must appear in every output, a reduction in none."""
     for number, spec in enumerate(plan.args):
         if not spec.role.writes:
             continue
-        for name in ratios:
-            if name not in spec.dims:
+        for dim in dims:
+            inside = any(argument == number for argument, _ in dim.axes)
+            if dim.spec.kind is DimKind.REDUCTION:
+                if inside:
+                    raise TilingError(
+                        f"{label(number, spec)} is written and has the reduction dimension '{dim.name}'",
+                        index=number,
+                    )
+                if not spec.role.reads:
+                    raise TilingError(
+                        f"{label(number, spec)} must be input_output to accumulate over '{dim.name}'",
+                        index=number,
+                    )
+            elif not inside:
                 raise TilingError(
                     f"output not tiled: {label(number, spec)} does not have the tiled dimension "
-                    f"'{name}'; declare it as a "
-                    "reduction if it is one",
+                    f"'{dim.name}'; declare "
+                    "it as a reduction if it is one",
                     index=number,
-                    dim=name,
+                    dim=dim.name,
                 )
 
 
-def _tile_view(
-    plan: JobPlan,
-    number: int,
-    spec: ArgSpec,
-    tensor: DeviceTensor,
-    binding: Binding,
-    index: dict[str, int],
-) -> DeviceTensor:
-    """The argument as one tile sees it: same storage, offset of the tile's origin (runtime spec 3.14.3)."""
-    shape = binding.shape(spec)
-    offset = tensor.offset
-    for axis, (want, have, stride) in enumerate(zip(shape, tensor.shape, tensor.strides, strict=True)):
-        if have == want:
-            continue
-        name = spec.dims[axis] if spec.dims else "#tiled"
-        position = index.get(name or f"#{number}.{axis}", 0)
-        offset += position * want * stride
-    return DeviceTensor(tensor.storage, shape, tensor.strides, offset)
+# -- one tile --------------------------------------------------------------------------------------
 
 
-def _check_strides(
-    plan: JobPlan, number: int, spec: ArgSpec, shape: tuple[int, ...], view: DeviceTensor
-) -> None:
+def _tile(
+    tensors: Sequence[DeviceTensor], binding: Binding, dims: Sequence[TiledDim], position: Sequence[int]
+) -> TileLaunch:
+    shapes = [list(tensor.shape) for tensor in tensors]
+    offsets = [tensor.offset for tensor in tensors]
+    scalars = dict(binding.scalars)
+    for dim, index in zip(dims, position, strict=True):
+        for argument, axis in dim.axes:
+            shapes[argument][axis] = dim.sizes[index]
+            offsets[argument] += index * dim.step * tensors[argument].strides[axis]
+        if dim.symbol is not None:
+            scalars[dim.symbol] = dim.sizes[index]
+    views = tuple(
+        DeviceTensor(tensor.storage, tuple(shape), tensor.strides, offset)
+        for tensor, shape, offset in zip(tensors, shapes, offsets, strict=True)
+    )
+    names: Mapping[str, int] = {dim.name: k for dim, k in zip(dims, position, strict=True)}
+    return TileLaunch(views, Binding(scalars), names)
+
+
+def _check_strides(plan: JobPlan, number: int, spec: ArgSpec, view: DeviceTensor) -> None:
     """The kernel must find the tile's elements where it expects them, or take the strides as symbols."""
     try:
-        wrong = stride_mismatches(spec.layout, shape, view)
+        wrong = stride_mismatches(spec.layout, view.shape, view)
+    except LayoutMismatch as error:
+        raise TilingError(f"{label(number, spec)}: {error}", index=number) from error
+    symbolic = _stride_symbols(plan, number)
+    for dim, want, have in wrong:
+        if dim not in symbolic or have is None:
+            raise TilingError(
+                f"{label(number, spec)}: device dimension {dim} has stride {have} bytes in the "
+                "tensor, the kernel uses "
+                f"{want}; recompile it with stride symbols, choose a layout whose outermost device "
+                "dimension is the "
+                "tiled one, or copy the tiles",
+                index=number,
+                dim=dim,
+                expected=want,
+                actual=have,
+            )
+
+
+def _check_start(number: int, spec: ArgSpec, view: DeviceTensor) -> None:
+    """A tile must start on a stick."""
+    try:
         view.device_offset()
     except LayoutMismatch as error:
         raise TilingError(f"{label(number, spec)}: {error}", index=number) from error
-    symbolic = {
+
+
+def _stride_symbols(plan: JobPlan, number: int) -> set[int]:
+    """Device dimensions of an argument whose stride the kernel takes as a symbol."""
+    return {
         leaf.axis
         for hcm in plan.hcms
         if isinstance(hcm, Hcm)
@@ -175,16 +301,42 @@ def _check_strides(
         for leaf in leaves(symbol.expr)
         if isinstance(leaf, Stride) and leaf.arg == number
     }
-    for dim, want, have in wrong:
-        if dim not in symbolic:
-            raise TilingError(
-                f"{label(number, spec)}: device dimension {dim} has stride {have} bytes in the "
-                "tensor, the kernel uses "
-                f"{want}; recompile it with stride symbols, choose a layout whose outermost device "
-                "dimension is the tiled "
-                "one, or copy the tiles",
-                index=number,
-                dim=dim,
-                expected=want,
-                actual=have,
+
+
+def _fills(plan: JobPlan, dims: Sequence[TiledDim], tile: TileLaunch) -> Iterator[TileFill]:
+    """Start values of the outputs of a reduction, once per output tile (runtime spec 3.14.6)."""
+    reductions = [dim.spec for dim in dims if dim.spec.kind is DimKind.REDUCTION]
+    if not reductions:
+        return
+    for spec, view in zip(plan.args, tile.tensors, strict=True):
+        if not spec.role.writes:
+            continue
+        declared = reductions[0]
+        if declared.acc_dtype not in (None, spec.dtype):
+            raise UnsupportedFeature(
+                f"an accumulator of {declared.acc_dtype} for an output of {spec.dtype} is not built"
             )
+        width = item_bytes(spec.layout.device_dtype)
+        if spec.layout.device_dtype != spec.dtype and declared.init != 0:
+            raise UnsupportedFeature(
+                f"a start value other than 0 in format {spec.layout.device_dtype} is not built"
+            )
+        value = np.asarray(declared.init, np.float64).astype(numpy_dtype(spec.dtype)).reshape(1)
+        bits = int.from_bytes(value.tobytes(), "little")
+        yield TileFill(view.storage.root, tuple(_runs(view)), bits, width)
+
+
+def _runs(view: DeviceTensor) -> Iterator[Piece]:
+    """The bytes of a view's elements, as contiguous pieces."""
+    width = item_bytes(view.layout.device_dtype)
+    for nest in view_nests(view.layout, view.shape, view.strides, view.offset):
+        run = 1
+        loops: list[tuple[int, int]] = []
+        for size, step in zip(reversed(nest.sizes), reversed(nest.dst_strides), strict=True):
+            if not loops and step == run:
+                run *= size
+            else:
+                loops.append((size, step))
+        for position in itertools.product(*(range(size) for size, _ in loops)):
+            start = nest.dst_offset + sum(k * step for k, (_, step) in zip(position, loops, strict=True))
+            yield from view.storage.address.slice(start * width, run * width).pieces()
