@@ -1,4 +1,3 @@
-
 """The ktdp dialect: text round trips and verbatim diagnostics (KTIR spec 1, checklist)."""
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ from ktir.dialects.ktdp import (
     Space,
     TileFutureType,
 )
+from ktir.dialects.ktdp.discardable import KEEPOUT, keepout_ranges
 from ktir.errors import KtirError, ParseError, VerifyError
 from ktir.ir import Operation
+from ktir.layout import StickLayout
 from ktir.types import F16, INDEX, TensorType
 
 HEADER = """
@@ -687,3 +688,89 @@ memref<96xf16> -> !ktdp.access_tile<32xindex>
 def test_canonical_print() -> None:
     """Spec 0.3.6, except that names of function arguments are kept (they are part of the interface)."""
     assert ktir.print_module(ktir.parse(CANONICAL_IN)) == CANONICAL_OUT
+
+
+# -- attributes on modules and arguments
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ('ktdp.address_unit = "stick"', "attribute 'ktdp.address_unit' must be \"element\" or \"byte\", but got \"stick\""),
+        ("ktdp.grid_order = 1", "attribute 'ktdp.grid_order' must be \"first_fastest\" or \"last_fastest\", but got 1"),
+        ("ktdp.f16_format", "attribute 'ktdp.f16_format' must be \"ieee\" or \"dlfloat\", but got unit"),
+        ("ktdp.scratchpad_keepout = [[0, 128], [4, 4]]",
+         "attribute 'ktdp.scratchpad_keepout' must hold ranges [low, high] of bytes with 0 <= low < high, but got [4, 4]"),
+        ("ktdp.scratchpad_keepout = 4", "must hold ranges [low, high] of bytes with 0 <= low < high, but got 4"),
+    ],
+)  # fmt: skip
+def test_module_attributes(attribute: str, message: str) -> None:
+    assert message in verify_messages(f"module attributes {{{attribute}}} {{}}")
+
+
+def test_good_module_attributes() -> None:
+    module_ = ktir.parse(
+        'module attributes {ktdp.address_unit = "byte", ktdp.f16_format = "dlfloat", ktdp.grid_order = "last_fastest", '
+        "ktdp.scratchpad_keepout = [[0, 128], [256, 512]], ktdp.other = 1 : i32} {}"
+    )
+    ktir.verify(module_)
+    assert keepout_ranges(module_.attributes[KEEPOUT]) == ((0, 128), (256, 512))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        (
+            "ktdp.layout = 4 : i32",
+            "1:14: error: attribute 'ktdp.layout' must be a #ktdp.layout<...>, but got 4 : i32",
+        ),
+        (
+            "ktdp.name = 4 : i32",
+            "1:14: error: attribute 'ktdp.name' must be a non-empty string, but got 4 : i32",
+        ),
+        ('ktdp.name = ""', "attribute 'ktdp.name' must be a non-empty string"),
+    ],
+)
+def test_argument_attributes(attribute: str, message: str) -> None:
+    assert message in verify_messages(f"func.func @k(%x: index {{{attribute}}}) {{ return }}")
+
+
+# -- an independent reader
+
+XDSL_PROGRAMS = {
+    "views": f"%v = ktdp.construct_memory_view %p, sizes : [%n, 64], strides : [64, 1] {VIEW} : memref<?x64xf16>",
+    "tiles": tile("%v2[%i * 2, %j + 4]", SQUARE, TYPES),
+    "indirect": PAGED,
+    "inter-tile": PRODUCE + REDUCE,
+    "consume": PRODUCE + CONSUME,
+    "arguments": "%a = ktdp.runtime_arg_extract value from %m : <index, granularity=8> -> index",
+    "spyreop": "%a = spyreop.constant 1.0 : f16\n%b = spyreop.exx2_fused %a : f16 -> !spyreop.fp16_fused",
+    "df16": '%a = "a.b"() : () -> tensor<4x!spyreop.df16>',
+}
+
+
+@pytest.mark.parametrize("name", XDSL_PROGRAMS)
+def test_xdsl_reads_the_generic_print(name: str) -> None:
+    from xdsl.context import Context as XdslContext
+    from xdsl.dialects import get_all_dialects
+    from xdsl.parser import Parser
+
+    context = XdslContext(allow_unregistered=True)
+    for dialect, factory in get_all_dialects().items():
+        context.register_dialect(dialect, factory)
+    parsed = ktir.parse(module(XDSL_PROGRAMS[name]))
+    ktir.verify(parsed)
+    Parser(context, ktir.print_module(parsed, generic=True)).parse_module()
+
+
+def test_xdsl_reads_layouts() -> None:
+    from xdsl.context import Context as XdslContext
+    from xdsl.dialects import get_all_dialects
+    from xdsl.parser import Parser
+
+    context = XdslContext(allow_unregistered=True)
+    for dialect, factory in get_all_dialects().items():
+        context.register_dialect(dialect, factory)
+    layout = StickLayout.default((37, 130), F16)
+    parsed = ktir.parse(f"func.func @k(%x: index {{ktdp.layout = {layout}}}) {{ return }}")
+    Parser(context, ktir.print_module(parsed, generic=True)).parse_module()

@@ -33,6 +33,9 @@ class Verifier:
         self.module = module
         self.defuse = DefUse(module)
         self.dominance = Dominance(self.defuse)
+        from ktir.dialects import DISCARDABLE_CHECKS
+
+        self._discardable = DISCARDABLE_CHECKS
 
     # Questions that `verify_op` may ask.
 
@@ -79,6 +82,10 @@ class Verifier:
             if trait.verify is not None:
                 for message in trait.verify(op, self):
                     yield _located(op, message)
+        check = self._discardable.get(op.name)
+        if check is not None:
+            for finding in check(op):
+                yield _located(op, finding)
         try:
             for finding in op.verify_op(self):
                 yield _located(op, finding)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from ktir.context import Dialect
 from ktir.dialects import affine, arith, builtin, cf, func, ktdp, linalg, math, memref, scf, spyreop, tensor
+from ktir.dialects.ktdp import discardable
+from ktir.errors import Diagnostic
+from ktir.ir import Operation
 
 DIALECTS: tuple[Dialect, ...] = (
     affine.DIALECT,
@@ -19,3 +24,9 @@ DIALECTS: tuple[Dialect, ...] = (
     spyreop.DIALECT,
     tensor.DIALECT,
 )
+
+DISCARDABLE_CHECKS: dict[str, Callable[[Operation], Iterator[str | Diagnostic]]] = {
+    "builtin.module": discardable.verify_module,
+    "func.func": discardable.verify_function,
+}
+"""Checks of a dialect's attributes on operations of other dialects, by operation name."""
