@@ -128,8 +128,8 @@ def test_layout_attribute() -> None:
         SignatureError, match=r"'ktdp.layout' of argument 'x' says f16, but its view has elements of type f32"
     ):
         ktir.signature(kernel(f"%x: index {{ktdp.layout = {layout}}}", body.replace("64xf16", "64xf32")))
-    with pytest.raises(SignatureError, match=r"must be a #ktdp.layout"):
-        ktir.signature(kernel("%x: index {ktdp.layout = 4 : i32}", body))
+    with pytest.raises(ktir.VerifyError, match=r"'ktdp.layout' must be a #ktdp.layout"):
+        kernel("%x: index {ktdp.layout = 4 : i32}", body)
 
 
 def test_runtime_arguments_and_symbolic_sizes() -> None:
