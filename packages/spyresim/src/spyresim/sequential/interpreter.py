@@ -1,0 +1,244 @@
+"""The driver: blocks, frames, and the table of handlers keyed by operation class.
+
+A handler gives the results of one operation for a whole batch of tiles.  Element-wise operations have no
+handler: their meaning is in `spyresim.meaning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from ktir.attributes import ArrayAttr, IntegerAttr
+from ktir.dialects.func import Func
+from ktir.ir import Block, Operation, Value
+from ktir.machine import Machine
+from ktir.opdef import TERMINATOR
+from spyresim.errors import BudgetFault, ExecutionFault, Site, UnsupportedError
+from spyresim.meaning import evaluate, has_meaning
+from spyresim.meaning.formats import Array
+from spyresim.report import Counters
+from spyresim.sequential.access import IntArray
+from spyresim.sequential.memory import Bank, DeviceMemory
+from spyresim.sequential.values import RuntimeValue, merge, take, uniform
+
+__all__ = ["Diverged", "Frame", "Handler", "Handlers", "Interpreter", "grid_of"]
+
+DEFAULT_BUDGET = 20_000_000
+"""Dynamic operations after which a run is given up."""
+
+
+class Diverged(Exception):
+    """Tiles of a batch must go on separately; `groups` are positions in the batch."""
+
+    def __init__(self, groups: Sequence[IntArray]) -> None:
+        super().__init__("tiles diverge")
+        self.groups = groups
+
+
+class Frame:
+    """The values that a batch of tiles holds.  A restricted frame sees its parent's, for its own tiles."""
+
+    def __init__(
+        self,
+        tiles: IntArray,
+        grid: tuple[int, ...],
+        parent: Frame | None = None,
+        positions: IntArray | None = None,
+    ) -> None:
+        self.tiles = tiles
+        self.grid = grid
+        self._parent = parent
+        self._positions = positions
+        self._values: dict[Value, RuntimeValue] = {}
+
+    @property
+    def batch(self) -> int:
+        return len(self.tiles)
+
+    def __setitem__(self, key: Value, value: RuntimeValue) -> None:
+        self._values[key] = value
+
+    def __getitem__(self, key: Value) -> RuntimeValue:
+        found = self._values.get(key)
+        if found is None:
+            if self._parent is None:
+                raise KeyError(key)
+            found = self._parent[key]
+            if self._positions is not None:
+                found = take(found, self._positions)
+            self._values[key] = found
+        return found
+
+    def bind(self, keys: Sequence[Value], values: Sequence[RuntimeValue]) -> None:
+        """Set several values."""
+        for key, value in zip(keys, values, strict=True):
+            self._values[key] = value
+
+    def array(self, key: Value) -> Array:
+        """A value that is a scalar or a tensor."""
+        found = self[key]
+        assert isinstance(found, np.ndarray), f"{key!r} is no array"
+        return found
+
+    def number(self, key: Value) -> int:
+        """A scalar integer on which all tiles agree; otherwise the batch diverges."""
+        array = self.array(key)
+        same = uniform(array)
+        if same is None:
+            raise Diverged(groups_of(array))
+        return int(same[0])
+
+    def restrict(self, positions: IntArray) -> Frame:
+        """The frame of some of the tiles."""
+        return Frame(self.tiles[positions], self.grid, self, positions)
+
+
+def groups_of(array: Array) -> list[IntArray]:
+    """Positions with equal entries, in order of first occurrence."""
+    flat = array.reshape(len(array), -1)
+    keys: dict[tuple[Any, ...], list[int]] = {}
+    for position, row in enumerate(flat.tolist()):
+        keys.setdefault(tuple(row), []).append(position)
+    return [np.array(positions, np.int64) for positions in keys.values()]
+
+
+Results: TypeAlias = Sequence[RuntimeValue]
+Handler: TypeAlias = Callable[["Interpreter", Frame, Any], Results]
+
+
+class Handlers:
+    """A table of handlers; `extended` makes a larger one that shares nothing."""
+
+    def __init__(self, entries: Mapping[type[Operation], Handler] | None = None) -> None:
+        self.entries: dict[type[Operation], Handler] = dict(entries or {})
+
+    def executes(self, *classes: type[Operation]) -> Callable[[Handler], Handler]:
+        """Decorator: the function executes these operation classes."""
+
+        def register(function: Handler) -> Handler:
+            for op_class in classes:
+                self.entries[op_class] = function
+            return function
+
+        return register
+
+    def extended(self, *others: Handlers) -> Handlers:
+        merged = dict(self.entries)
+        for other in others:
+            merged.update(other.entries)
+        return Handlers(merged)
+
+
+@attrs.define(eq=False)
+class Interpreter:
+    """One run: machine, memories, functions, counters.
+
+    `lookup` finds the function that a call names; `owner` numbers the program on whose behalf tiles act.
+    """
+
+    machine: Machine
+    handlers: Handlers
+    device: DeviceMemory
+    scratchpad: Bank
+    lookup: Callable[[Operation, str], Func]
+    counters: Counters
+    level: str = "ktir"
+    budget: int = DEFAULT_BUDGET
+    owner: int = 1
+    cache: dict[Any, Any] = attrs.field(factory=dict)
+    warnings: dict[str, None] = attrs.field(factory=dict)
+    extra: Any = None
+    _steps: int = 0
+
+    def site(self, op: Operation) -> Callable[[int | None], Site]:
+        """Makes the place of `op` for a tile."""
+
+        def at(tile: int | None = None) -> Site:
+            return Site(op.name, op.location, tile)
+
+        return at
+
+    def call(self, function: Func, arguments: Sequence[RuntimeValue], frame: Frame) -> Results:
+        """Run a function for the tiles of a frame; its results."""
+        inner = Frame(frame.tiles, grid_of(function) or frame.grid)
+        inner.bind(function.arguments, arguments)
+        blocks = function.body.blocks
+        if len(blocks) != 1:
+            raise UnsupportedError(
+                f"function '{function.symbol}' with {len(blocks)} blocks",
+                Site(function.name, function.location),
+            )
+        return self.run_block(blocks[0], inner)
+
+    def run_block(self, block: Block, frame: Frame) -> Results:
+        """Run the operations of a block; the operands of its terminator (none without one)."""
+        return self._run(block, 0, frame)
+
+    def _run(self, block: Block, start: int, frame: Frame) -> Results:
+        operations = block.operations
+        for index in range(start, len(operations)):
+            op = operations[index]
+            if op.definition_has(TERMINATOR):
+                return [frame[value] for value in op.operands]
+            try:
+                results = self.execute(op, frame)
+            except Diverged as split:
+                return self._run_apart(block, index, frame, split.groups)
+            if op.results:
+                frame.bind(op.results, results)
+        return ()
+
+    def _run_apart(self, block: Block, index: int, frame: Frame, groups: Sequence[IntArray]) -> Results:
+        """Go on with every group separately, and put the terminator's operands together again."""
+        op = block.operations[index]
+        if len(groups) < 2:
+            raise ExecutionFault("tiles cannot be separated", site=Site(op.name, op.location))
+        parts = [(group, self._run(block, index, frame.restrict(group))) for group in groups]
+        return merge(frame.batch, parts, Site(op.name, op.location))
+
+    def execute(self, op: Operation, frame: Frame) -> Results:
+        """The results of one operation.  Raises `UnsupportedError` for operations that nobody knows."""
+        self._steps += 1
+        if self._steps > self.budget:
+            raise BudgetFault(
+                f"more than {self.budget} operations", site=Site(op.name, op.location), limit=self.budget
+            )
+        handler = self.handlers.entries.get(type(op))
+        if handler is not None:
+            return handler(self, frame, op)
+        if has_meaning(type(op)):
+            return self.elementwise(op, [frame.array(value) for value in op.operands], frame)
+        raise UnsupportedError(f"operation '{op.name}' at level {self.level}", Site(op.name, op.location))
+
+    def elementwise(self, op: Operation, operands: Sequence[Array], frame: Frame) -> Results:
+        """An operation of the table of meanings on arrays of equal rank (scalars broadcast to tensors)."""
+        rank = max((array.ndim for array in operands), default=0)
+        aligned = [
+            array if array.ndim == rank else array.reshape(array.shape + (1,) * (rank - array.ndim))
+            for array in operands
+        ]
+        self.counters.count(op.name, frame.batch)
+        tile = int(frame.tiles[0]) if frame.batch == 1 else None
+        return evaluate(op, aligned, self.machine.f16_format, tile)
+
+    def warn(self, message: str) -> None:
+        """Report something once."""
+        self.warnings[message] = None
+
+
+def grid_of(function: Operation) -> tuple[int, ...] | None:
+    """The ``grid`` attribute of a function, None if it has none."""
+    match function.attributes.get("grid"):
+        case ArrayAttr(elements=elements):
+            extents = [e.value for e in elements if isinstance(e, IntegerAttr)]
+            if len(extents) != len(elements) or not extents or min(extents) <= 0:
+                raise ExecutionFault(
+                    "a grid needs positive integer extents", site=Site(function.name, function.location)
+                )
+            return tuple(extents)
+        case _:
+            return None

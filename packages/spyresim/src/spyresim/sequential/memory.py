@@ -1,0 +1,413 @@
+"""Byte-addressed memories: filled with 0xCD, and per stick known who has written (readings 8 and 11).
+
+A `Bank` is the same memory in several instances (the scratchpads of all cores, or device memory once).
+`DeviceMemory` is a set of allocations, each a bank of one instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from spyresim.errors import (
+    ConflictFault,
+    MisalignedFault,
+    OutOfRangeFault,
+    Site,
+    StaleReadFault,
+    UnwrittenReadFault,
+)
+from spyresim.meaning.formats import Array
+from spyresim.sequential.access import IntArray, Nest, Pattern
+
+__all__ = ["FILL_BYTE", "HOST", "Access", "Bank", "DeviceMemory", "Memory"]
+
+FILL_BYTE = 0xCD
+NOBODY = 0
+HOST = -1
+"""Owner of what the host has uploaded."""
+_FIRST_BYTES = 1 << 14
+
+
+@attrs.frozen
+class Access:
+    """One access of a batch of tiles.
+
+    `tiles` are flat tile numbers (one a row of the data), `rows` the memory instance of each, `starts` the
+    byte address where the pattern has offset 0; all of the same length.  `site` makes the place of the
+    access for a tile; `owner` says on whose behalf the tiles act.
+    """
+
+    tiles: IntArray
+    rows: IntArray
+    starts: IntArray
+    pattern: Pattern
+    dtype: np.dtype[Any]
+    site: Callable[[int | None], Site]
+    owner: int = 1
+
+    @property
+    def item(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def lows(self) -> IntArray:
+        """First byte that each tile touches."""
+        return self.starts + self.pattern.low * self.item
+
+    @property
+    def ends(self) -> IntArray:
+        """First byte behind what each tile touches."""
+        return self.starts + (self.pattern.high + 1) * self.item
+
+    def of(self, positions: IntArray) -> Access:
+        """The same access by some of the tiles."""
+        return attrs.evolve(
+            self, tiles=self.tiles[positions], rows=self.rows[positions], starts=self.starts[positions]
+        )
+
+
+class Memory:
+    """Something that tiles can load from and store to."""
+
+    label: str
+
+    def load(self, access: Access) -> Array:
+        """Data of shape (tiles, *extents)."""
+        raise NotImplementedError
+
+    def store(self, access: Access, data: Array) -> None:
+        """Store data of shape (tiles, *extents); two tiles may not write different values to one place."""
+        raise NotImplementedError
+
+
+class Bank(Memory):
+    """`instances` memories of `size` bytes each; the backing store grows to what is touched.
+
+    `pinned` byte ranges keep their contents for everybody; elsewhere a stick may only be read by the owner
+    that wrote it.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        instances: int,
+        size: int,
+        stick: int = 128,
+        numbered: bool = True,
+        pinned: Sequence[tuple[int, int]] | None = (),
+    ) -> None:
+        self.label = label
+        self.instances = instances
+        self.size = size
+        self.stick = stick
+        self._numbered = numbered
+        self._pinned = pinned
+        self._held = 0
+        self._data: npt.NDArray[np.uint8] = np.empty((instances, 0), np.uint8)
+        self._owner: npt.NDArray[np.int32] = np.empty((instances, 0), np.int32)
+        self._grow(min(size, _FIRST_BYTES))
+
+    def _grow(self, needed: int) -> None:
+        held = max(self._held, 1)
+        while held < needed:
+            held *= 2
+        held = -(-held // self.stick) * self.stick
+        if held <= self._held:
+            return
+        data = np.full((self.instances, held), FILL_BYTE, np.uint8)
+        owner = np.full((self.instances, held // self.stick), NOBODY, np.int32)
+        data[:, : self._held] = self._data
+        owner[:, : self._held // self.stick] = self._owner
+        self._data, self._owner, self._held = data, owner, held
+
+    def name(self, row: int) -> str:
+        """The label of one instance."""
+        return f"{self.label} of core {row}" if self._numbered else self.label
+
+    # -- whole ranges, for the host
+
+    def write_bytes(self, row: int, start: int, data: npt.NDArray[np.uint8], owner: int = HOST) -> None:
+        """Store bytes; the sticks that they touch count as written (uploads are whole sticks)."""
+        end = start + len(data)
+        self._grow(end)
+        self._data[row, start:end] = data
+        self._owner[row, start // self.stick : -(-end // self.stick)] = owner
+
+    def read_bytes(self, row: int, start: int, size: int) -> npt.NDArray[np.uint8]:
+        """A copy of bytes, whoever has written them."""
+        self._grow(start + size)
+        return self._data[row, start : start + size].copy()
+
+    # -- tiles
+
+    def load(self, access: Access) -> Array:
+        pattern = access.pattern
+        if not pattern.size or not len(access.tiles):
+            return np.empty((len(access.tiles), *pattern.extents), access.dtype)
+        self._check(access, "read")
+        self._check_owners(access)
+        return self._gather(access)
+
+    def store(self, access: Access, data: Array) -> None:
+        pattern = access.pattern
+        if not pattern.size or not len(access.tiles):
+            return
+        self._check(access, "write")
+        self._claim(access)
+        data = np.broadcast_to(data, (len(access.tiles), *pattern.extents))
+        self._scatter(access, data)
+        shared = len(access.tiles) > 1 and len(np.unique(access.rows)) < len(access.tiles)
+        if shared or not isinstance(pattern, Nest):
+            self._check_conflict(access, data)
+
+    def _check(self, access: Access, verb: str) -> None:
+        lows, ends = access.lows, access.ends
+        bad = (lows < 0) | (ends > self.size) | (access.rows < 0) | (access.rows >= self.instances)
+        if bad.any():
+            position = int(np.argmax(bad))
+            tile, row = int(access.tiles[position]), int(access.rows[position])
+            low, size = int(lows[position]), int(ends[position] - lows[position])
+            if not 0 <= row < self.instances:
+                message = f"core_id={row} is out of range [0, {self.instances}) for this grid"
+                raise OutOfRangeFault(message, site=access.site(tile), memory=self.label, size=size)
+            raise OutOfRangeFault(
+                f"{verb} of bytes [{low:#x}, {low + size:#x}) of {self.name(row)}, which has "
+                f"{self.size:#x} bytes",
+                site=access.site(tile),
+                memory=self.name(row),
+                address=low,
+                size=size,
+                limit=self.size,
+            )
+        crooked = access.starts % access.item != 0
+        if crooked.any():
+            position = int(np.argmax(crooked))
+            address = int(access.starts[position])
+            raise MisalignedFault(
+                f"misaligned address {address:#x} for elements of {access.item} bytes",
+                site=access.site(int(access.tiles[position])),
+                memory=self.label,
+                address=address,
+                size=access.item,
+                alignment=access.item,
+            )
+        self._grow(int(ends.max()))
+
+    def _flat_starts(self, access: Access) -> IntArray:
+        return np.asarray(access.rows * self._held + access.starts)
+
+    def _window(self, access: Access, pattern: Nest) -> tuple[Array, IntArray]:
+        """The flat memory seen through the nest from every element, and each tile's place in that."""
+        flat = self._data.reshape(-1).view(access.dtype)
+        strides = tuple(s * access.item for s in pattern.strides)
+        window = np.lib.stride_tricks.as_strided(flat, (flat.size, *pattern.extents), (access.item, *strides))
+        return window, self._flat_starts(access) // access.item + pattern.start
+
+    def _gather(self, access: Access) -> Array:
+        if isinstance(access.pattern, Nest):
+            window, places = self._window(access, access.pattern)
+            if len(places) == 1:
+                return window[int(places[0])][None].copy()
+            return np.asarray(window[places])
+        flat = self._data.reshape(-1).view(access.dtype)
+        return np.asarray(flat[self._element_places(access)])
+
+    def _scatter(self, access: Access, data: Array) -> None:
+        if isinstance(access.pattern, Nest):
+            window, places = self._window(access, access.pattern)
+            window[places] = data
+        else:
+            flat = self._data.reshape(-1).view(access.dtype)
+            flat[self._element_places(access)] = data
+
+    def _element_places(self, access: Access) -> IntArray:
+        places = self._flat_starts(access) // access.item
+        offsets = access.pattern.offsets()
+        return places.reshape(-1, *([1] * offsets.ndim)) + offsets
+
+    def _sticks(self, access: Access) -> IntArray:
+        """Flat numbers of all sticks that are touched (some more than once); shape (tiles, k)."""
+        runs, length = access.pattern.runs()
+        first = self._flat_starts(access)[:, None] + runs[None, :] * access.item
+        size = length * access.item
+        steps = np.append(np.arange(0, size - 1, self.stick), size - 1) if size > 1 else np.zeros(1, np.int64)
+        return np.asarray((first[:, :, None] + steps).reshape(len(first), -1) // self.stick)
+
+    def _check_owners(self, access: Access) -> None:
+        sticks = self._sticks(access)
+        owners = self._owner.reshape(-1)[sticks]
+        bad = owners == NOBODY
+        if self._pinned is not None:
+            bad |= (owners != access.owner) & (owners != HOST)
+        if not bad.any():
+            return
+        for position, column in np.argwhere(bad):
+            row = int(access.rows[position])
+            address = int(sticks[position, column]) * self.stick - row * self._held
+            owner = int(owners[position, column])
+            site = access.site(int(access.tiles[position]))
+            if owner == NOBODY:
+                raise UnwrittenReadFault(
+                    f"read of {self.name(row)} in the stick at {address:#x}, which nobody has written",
+                    site=site,
+                    memory=self.name(row),
+                    address=address,
+                    size=self.stick,
+                )
+            if not self._is_pinned(address):
+                raise StaleReadFault(
+                    f"read of {self.name(row)} in the stick at {address:#x}, which holds a temporary of "
+                    f"another program",
+                    site=site,
+                    memory=self.name(row),
+                    address=address,
+                    size=self.stick,
+                    owner=str(owner),
+                )
+
+    def _is_pinned(self, address: int) -> bool:
+        return any(low < address + self.stick and address < high for low, high in self._pinned or ())
+
+    def _claim(self, access: Access) -> None:
+        """Mark the sticks as written; what a partial store leaves of a never-written stick becomes zero."""
+        sticks = self._sticks(access)
+        flat = self._owner.reshape(-1)
+        fresh = sticks[flat[sticks] == NOBODY]
+        if fresh.size:
+            self._data.reshape(-1, self.stick)[fresh] = 0
+        flat[sticks] = access.owner
+
+    def _check_conflict(self, access: Access, data: Array) -> None:
+        """Read back: an element that differs was overwritten by another tile of the same operation."""
+        word = np.dtype(f"u{access.item}")
+        wanted = np.ascontiguousarray(data).view(word)
+        found = np.ascontiguousarray(self._gather(access)).view(word)
+        if np.array_equal(found, wanted):
+            return
+        places = np.broadcast_to(self._element_places(access), wanted.shape)
+        last: dict[int, tuple[int, int]] = {}
+        for position, tile in enumerate(access.tiles.tolist()):
+            values = zip(places[position].ravel().tolist(), wanted[position].ravel().tolist(), strict=True)
+            for place, value in values:
+                before = last.get(place)
+                if before is not None and before[0] != tile and before[1] != value:
+                    raise self._conflict(access, before[0], tile, place)
+                last[place] = (tile, value)
+
+    def _conflict(self, access: Access, first: int, second: int, place: int) -> ConflictFault:
+        row, address = divmod(place * access.item, self._held)
+        return ConflictFault(
+            f"tiles {first} and {second} write different values to {self.name(row)} at {address:#x} "
+            "in the same operation",
+            site=access.site(second),
+            memory=self.name(row),
+            address=address,
+            size=access.item,
+            first=access.site(first),
+            second=access.site(second),
+        )
+
+
+@attrs.frozen(eq=False)
+class Allocation:
+    """A named range of device memory."""
+
+    name: str
+    base: int
+    bank: Bank
+
+    @property
+    def end(self) -> int:
+        return self.base + self.bank.size
+
+
+class DeviceMemory(Memory):
+    """Allocations at fixed byte addresses; an access must lie inside one of them."""
+
+    def __init__(self, label: str = "device memory", stick: int = 128) -> None:
+        self.label = label
+        self.stick = stick
+        self._allocations: list[Allocation] = []
+
+    def allocate(self, name: str, base: int, size: int) -> Bank:
+        """Room for `size` bytes at `base`; the bank behind it.  Ranges must not overlap (ValueError)."""
+        for other in self._allocations:
+            if base < other.end and other.base < base + size:
+                raise ValueError(f"'{name}' at {base:#x} overlaps '{other.name}' at {other.base:#x}")
+        bank = Bank(name, 1, size, self.stick, numbered=False, pinned=None)
+        self._allocations.append(Allocation(name, base, bank))
+        self._allocations.sort(key=lambda a: a.base)
+        return bank
+
+    def allocation(self, name: str) -> Allocation:
+        """The allocation of a name; KeyError if there is none."""
+        for found in self._allocations:
+            if found.name == name:
+                return found
+        raise KeyError(name)
+
+    def load(self, access: Access) -> Array:
+        if not access.pattern.size:
+            return np.empty((len(access.tiles), *access.pattern.extents), access.dtype)
+        homes = self._homes(access, "read")
+        if homes is not None:
+            return homes.bank.load(self._inside(access, homes))
+        out = np.empty((len(access.tiles), *access.pattern.extents), access.dtype)
+        for home, positions in self._groups(access, "read"):
+            out[positions] = home.bank.load(self._inside(access.of(positions), home))
+        return out
+
+    def store(self, access: Access, data: Array) -> None:
+        if not access.pattern.size:
+            return
+        homes = self._homes(access, "write")
+        if homes is not None:
+            homes.bank.store(self._inside(access, homes), data)
+            return
+        data = np.broadcast_to(data, (len(access.tiles), *access.pattern.extents))
+        for home, positions in self._groups(access, "write"):
+            home.bank.store(self._inside(access.of(positions), home), data[positions])
+
+    def _inside(self, access: Access, home: Allocation) -> Access:
+        return attrs.evolve(access, starts=access.starts - home.base, rows=np.zeros_like(access.rows))
+
+    def _homes(self, access: Access, verb: str) -> Allocation | None:
+        """The allocation that holds the whole access; None if there are several."""
+        numbers = self._numbers(access, verb)
+        return self._allocations[int(numbers[0])] if (numbers == numbers[0]).all() else None
+
+    def _groups(self, access: Access, verb: str) -> list[tuple[Allocation, IntArray]]:
+        numbers = self._numbers(access, verb)
+        return [(self._allocations[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers).tolist()]
+
+    def _numbers(self, access: Access, verb: str) -> IntArray:
+        bases = np.array([a.base for a in self._allocations], np.int64)
+        limits = np.array([a.end for a in self._allocations], np.int64)
+        lows, ends = access.lows, access.ends
+        numbers = np.searchsorted(bases, lows, "right") - 1
+        bad = numbers < 0
+        if len(bases):
+            bad |= ends > limits[np.maximum(numbers, 0)]
+        if bad.any():
+            position = int(np.argmax(bad))
+            low, end = int(lows[position]), int(ends[position])
+            where = self._nearest(low)
+            raise OutOfRangeFault(
+                f"{verb} of bytes [{low:#x}, {end:#x}) of {self.label}, {where}",
+                site=access.site(int(access.tiles[position])),
+                memory=self.label,
+                address=low,
+                size=end - low,
+            )
+        return numbers.astype(np.int64)
+
+    def _nearest(self, address: int) -> str:
+        for a in reversed(self._allocations):
+            if a.base <= address:
+                return f"which leaves '{a.name}' at [{a.base:#x}, {a.end:#x})"
+        return "where nothing is allocated"
