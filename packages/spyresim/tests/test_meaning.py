@@ -449,3 +449,33 @@ def test_unknown_operation() -> None:
         call("nn.softmax", np.float16([1]))
     with pytest.raises(UnsupportedError, match="i7"):
         call("arith.addi", np.int8([1]), np.int8([1]), type=IntegerType(7))
+
+
+# -- device intrinsics --------------------------------------------------------------------------------
+
+
+def test_intrinsics() -> None:
+    """checklist 96"""
+    assert float(call("spyreop.silu", np.float16(1), type=F16)) == float(np.float16(0.7310586))
+    assert float(call("spyreop.gelu", np.float16(1), type=F16)) == float(np.float16(0.8413447))
+    assert float(call("spyreop.sigmoid", np.float32(0), type=F32)) == 0.5
+    assert float(call("spyreop.reciprocal", np.float32(4), type=F32)) == 0.25
+
+
+def test_intrinsic_compare_and_select() -> None:
+    from ktir.dialects.spyreop import CompareKind, CompareKindAttr
+
+    a, b = np.float16([1, 2, NAN]), np.float16([1, 1, 1])
+    for kind, expected in ((CompareKind.GREATEREQUAL, [1, 1, 0]), (CompareKind.NOTEQUAL, [0, 1, 1])):
+        got = evaluate_named("spyreop.compare", [a, b], [F16, F16], [F16], {"kind": CompareKindAttr(kind)})[0]
+        assert got.tolist() == expected
+    chosen = evaluate_named("spyreop.select", [np.float16([0, 2, NAN]), a, b], [F16] * 3, [F16])[0]
+    assert np.array_equal(chosen, np.float16([1, 2, NAN]), equal_nan=True)
+
+
+def test_idx32toaddr() -> None:
+    """checklist 95"""
+    values = [np.int32([7]), np.int32([4096]), np.int32([128])]
+    assert evaluate_named("spyreop.idx32toaddr", values, [I32] * 3, [I32])[0] == [4992]
+    attributes = {"base": IntegerAttr(4096, I32), "stride": IntegerAttr(128, I32)}
+    assert evaluate_named("spyreop.idx32toaddr", values[:1], [I32], [I32], attributes)[0] == [4992]

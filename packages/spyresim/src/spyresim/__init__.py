@@ -18,8 +18,11 @@ _HOMES = {
     "DeadlockFault": "spyresim.errors",
     "ExecutionFault": "spyresim.errors",
     "MemoryFault": "spyresim.errors",
+    "Report": "spyresim.report",
+    "Result": "spyresim.report",
     "SpyresimError": "spyresim.errors",
     "UnsupportedError": "spyresim.errors",
+    "run_ktir": "spyresim.ktir_level",
 }
 
 __all__ = sorted(_HOMES)

@@ -33,7 +33,7 @@ class Counters:
 
 @attrs.frozen
 class Report:
-    """`level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``; `cycles` is None without timing."""
+    """`level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``; no timing: `cycles` is None."""
 
     level: str
     function: str

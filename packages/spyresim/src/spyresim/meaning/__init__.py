@@ -6,7 +6,7 @@
 array([   3., 2048.], dtype=float16)
 """
 
-from spyresim.meaning import casts, floats, functions, integers
+from spyresim.meaning import casts, floats, functions, integers, intrinsics
 from spyresim.meaning.constants import constant_array, from_bits
 from spyresim.meaning.formats import FloatFormat, float_format, held_dtype
 from spyresim.meaning.table import (
@@ -35,6 +35,7 @@ __all__ = [
     "has_meaning",
     "held_dtype",
     "integers",
+    "intrinsics",
     "meaning",
     "meanings",
     "named_meaning",

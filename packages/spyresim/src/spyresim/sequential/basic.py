@@ -14,7 +14,7 @@ from spyresim.errors import ControlFault, Site, UnsupportedError
 from spyresim.meaning import constant_array
 from spyresim.meaning.formats import Array
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
-from spyresim.sequential.values import RuntimeValue, merge, take, uniform
+from spyresim.sequential.values import merge, take, uniform
 
 __all__ = ["BASIC"]
 

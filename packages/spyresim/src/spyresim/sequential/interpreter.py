@@ -137,7 +137,8 @@ class Handlers:
 class Interpreter:
     """One run: machine, memories, functions, counters.
 
-    `lookup` finds the function that a call names; `owner` numbers the program on whose behalf tiles act.
+    `lookup` finds the function that a call names, `definer` the operation of a value. `owner` numbers the
+    program on whose behalf tiles act; `domains` are the iteration spaces of open structured operations.
     """
 
     machine: Machine
@@ -145,13 +146,14 @@ class Interpreter:
     device: DeviceMemory
     scratchpad: Bank
     lookup: Callable[[Operation, str], Func]
+    definer: Callable[[Value], Operation | None]
     counters: Counters
     level: str = "ktir"
     budget: int = DEFAULT_BUDGET
     owner: int = 1
     cache: dict[Any, Any] = attrs.field(factory=dict)
     warnings: dict[str, None] = attrs.field(factory=dict)
-    extra: Any = None
+    domains: list[tuple[int, ...]] = attrs.field(factory=list)
     _steps: int = 0
 
     def site(self, op: Operation) -> Callable[[int | None], Site]:

@@ -71,6 +71,22 @@ class Access:
         )
 
 
+def check_alignment(access: Access, memory: str) -> None:
+    """Addresses must be multiples of the element size (ktir spec 4.3)."""
+    crooked = access.starts % access.item != 0
+    if crooked.any():
+        position = int(np.argmax(crooked))
+        address = int(access.starts[position])
+        raise MisalignedFault(
+            f"misaligned address {address:#x} for elements of {access.item} bytes",
+            site=access.site(int(access.tiles[position])),
+            memory=memory,
+            address=address,
+            size=access.item,
+            alignment=access.item,
+        )
+
+
 class Memory:
     """Something that tiles can load from and store to."""
 
@@ -135,8 +151,11 @@ class Bank(Memory):
         """Store bytes; the sticks that they touch count as written (uploads are whole sticks)."""
         end = start + len(data)
         self._grow(end)
+        first, last = start // self.stick, -(-end // self.stick)
+        fresh = first + np.flatnonzero(self._owner[row, first:last] == NOBODY)
+        self._data[row].reshape(-1, self.stick)[fresh] = 0
         self._data[row, start:end] = data
-        self._owner[row, start // self.stick : -(-end // self.stick)] = owner
+        self._owner[row, first:last] = owner
 
     def read_bytes(self, row: int, start: int, size: int) -> npt.NDArray[np.uint8]:
         """A copy of bytes, whoever has written them."""
@@ -184,18 +203,7 @@ class Bank(Memory):
                 size=size,
                 limit=self.size,
             )
-        crooked = access.starts % access.item != 0
-        if crooked.any():
-            position = int(np.argmax(crooked))
-            address = int(access.starts[position])
-            raise MisalignedFault(
-                f"misaligned address {address:#x} for elements of {access.item} bytes",
-                site=access.site(int(access.tiles[position])),
-                memory=self.label,
-                address=address,
-                size=access.item,
-                alignment=access.item,
-            )
+        check_alignment(access, self.label)
         self._grow(int(ends.max()))
 
     def _flat_starts(self, access: Access) -> IntArray:
@@ -212,7 +220,7 @@ class Bank(Memory):
         if isinstance(access.pattern, Nest):
             window, places = self._window(access, access.pattern)
             if len(places) == 1:
-                return window[int(places[0])][None].copy()
+                return np.array(window[int(places[0])][None])
             return np.asarray(window[places])
         flat = self._data.reshape(-1).view(access.dtype)
         return np.asarray(flat[self._element_places(access)])
@@ -386,6 +394,7 @@ class DeviceMemory(Memory):
         return [(self._allocations[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers).tolist()]
 
     def _numbers(self, access: Access, verb: str) -> IntArray:
+        check_alignment(access, self.label)
         bases = np.array([a.base for a in self._allocations], np.int64)
         limits = np.array([a.end for a in self._allocations], np.int64)
         lows, ends = access.lows, access.ends

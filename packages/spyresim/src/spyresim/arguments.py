@@ -1,0 +1,206 @@
+"""Binding of host values to the arguments of a kernel, for every level.
+
+Arrays go to device memory in their argument's layout, at increasing stick-aligned addresses in argument order
+from `Machine.first_address`; views at constant addresses are buffers of their own, named by byte address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from ktir.dtypes import element_bytes
+from ktir.errors import KtirError
+from ktir.interface import Argument, ConstantBuffer, Role, find_argument
+from ktir.layout import Layout, LinearLayout, from_device_bytes, to_device_bytes
+from ktir.machine import AddressUnit, Machine
+from ktir.types import FloatType, Type
+from spyresim.errors import ArgumentError
+from spyresim.meaning.formats import Array, float_format, held_dtype
+
+__all__ = ["Binding", "Buffer", "bind"]
+
+
+@attrs.frozen(eq=False)
+class Buffer:
+    """A piece of device memory that the host fills or reads.
+
+    `address` in bytes; `data` the initial device bytes, None if the host gives none; `dtype` the wanted host
+    dtype of the result (None: that of the format).
+    """
+
+    name: str
+    address: int
+    layout: Layout
+    role: Role
+    data: npt.NDArray[np.uint8] | None
+    dtype: np.dtype[Any] | None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.layout.device_bytes
+
+    @property
+    def is_output(self) -> bool:
+        return self.role is not Role.INPUT
+
+
+@attrs.frozen(eq=False)
+class Binding:
+    """`values` are what the function receives, one scalar array (shape ``(1,)``) an argument."""
+
+    arguments: tuple[Argument, ...]
+    values: tuple[Array, ...]
+    buffers: tuple[Buffer, ...]
+    machine: Machine
+
+    def output(self, buffer: Buffer, data: npt.NDArray[np.uint8]) -> Array:
+        """The host array in the device bytes of a buffer."""
+        return from_device_bytes(data, buffer.layout, buffer.dtype, self.machine.f16_format)
+
+
+def bind(
+    function: str,
+    arguments: Sequence[Argument],
+    constants: Sequence[ConstantBuffer],
+    args: Mapping[str, object],
+    machine: Machine,
+) -> Binding:
+    """Fit host values to arguments.
+
+    Args:
+        args: arrays and numbers by argument name (``argN`` works, too) or by buffer name (``@0x800``). Arrays
+            of role output may be left out.
+
+    Raises:
+        ArgumentError: unknown, missing, or misfitting values; `argument` names the one.
+    """
+    given = _by_argument(function, arguments, constants, args)
+    scalars = {
+        a.name: _scalar(function, a, given.get(a.name), machine) for a in arguments if not a.is_pointer
+    }
+    address = machine.first_address
+    fixed: list[Buffer] = []
+    for constant in constants:
+        layout: Layout = LinearLayout(constant.shape, constant.element)
+        data, dtype = _array(
+            function, constant.name, constant.role, layout, given.get(constant.name), machine
+        )
+        fixed.append(Buffer(constant.name, constant.address, layout, constant.role, data, dtype))
+        address = max(address, _aligned(constant.address + layout.device_bytes, machine))
+    buffers: list[Buffer] = []
+    values: list[Array] = []
+    for argument in arguments:
+        if not argument.is_pointer:
+            values.append(scalars[argument.name])
+            continue
+        assert argument.role is not None
+        layout = argument.layout or LinearLayout(_shape(argument, scalars), argument.element)
+        data, dtype = _array(
+            function, argument.name, argument.role, layout, given.get(argument.name), machine
+        )
+        buffers.append(Buffer(argument.name, address, layout, argument.role, data, dtype))
+        unit = 1 if machine.address_unit is AddressUnit.BYTE else element_bytes(argument.element)
+        values.append(np.array([address // unit], np.int64))
+        address = _aligned(address + max(layout.device_bytes, 1), machine)
+    return Binding(tuple(arguments), tuple(values), (*fixed, *buffers), machine)
+
+
+def _aligned(address: int, machine: Machine) -> int:
+    return -(-address // machine.stick_bytes) * machine.stick_bytes
+
+
+def _by_argument(
+    function: str,
+    arguments: Sequence[Argument],
+    constants: Sequence[ConstantBuffer],
+    args: Mapping[str, object],
+) -> dict[str, object]:
+    given: dict[str, object] = {}
+    fixed = {c.name for c in constants}
+    for name, value in args.items():
+        if name in fixed:
+            found = name
+        else:
+            try:
+                found = find_argument(arguments, name).name
+            except KeyError:
+                known = ", ".join([*(a.name for a in arguments), *sorted(fixed)]) or "none"
+                raise ArgumentError(
+                    f"'{function}' has no argument '{name}'; its arguments: {known}", name, function
+                ) from None
+        if found in given:
+            raise ArgumentError(f"argument '{found}' of '{function}' is given twice", found, function)
+        given[found] = value
+    return given
+
+
+def _shape(argument: Argument, scalars: Mapping[str, Array]) -> tuple[int, ...]:
+    assert argument.shape is not None
+    return tuple(n if isinstance(n, int) else int(scalars[n][0]) for n in argument.shape)
+
+
+def _scalar(function: str, argument: Argument, value: object, machine: Machine) -> Array:
+    what = f"argument '{argument.name}' of '{function}'"
+    if value is None:
+        raise ArgumentError(f"{what} (scalar {argument.dtype}) is missing", argument.name, function)
+    array = np.asarray(value)
+    if array.ndim != 0 or (array.dtype.kind not in "iufb" and not isinstance(argument.element, FloatType)):
+        raise ArgumentError(f"{what} must be a number, not {value!r}", argument.name, function)
+    if isinstance(argument.element, FloatType):
+        number = float_format(argument.element, machine.f16_format)
+        return number.narrow(np.asarray([float(array)], np.float64))
+    if array.dtype.kind == "f":
+        raise ArgumentError(f"{what} must be an integer, not {value!r}", argument.name, function)
+    _check_promise(what, argument, int(array), function)
+    return np.array([_fitting(what, argument.name, function, int(array), argument.element)])
+
+
+def _fitting(what: str, name: str, function: str, value: int, element: Type) -> np.generic[Any]:
+    held = held_dtype(element)
+    limits = (0, 1) if held == np.bool_ else (int(np.iinfo(held).min), int(np.iinfo(held).max))
+    if not limits[0] <= value <= limits[1]:
+        raise ArgumentError(f"{what}: {value} does not fit {element}", name, function)
+    scalar: np.generic[Any] = held.type(value)
+    return scalar
+
+
+def _check_promise(what: str, argument: Argument, value: int, function: str) -> None:
+    if argument.upperbound is not None and not 0 <= value <= argument.upperbound:
+        raise ArgumentError(
+            f"{what} is promised to be at most {argument.upperbound}, but is {value}", argument.name, function
+        )
+    if value % argument.granularity:
+        raise ArgumentError(
+            f"{what} is promised to be a multiple of {argument.granularity}, but is {value}",
+            argument.name,
+            function,
+        )
+
+
+def _array(
+    function: str, name: str, role: Role, layout: Layout, value: object, machine: Machine
+) -> tuple[npt.NDArray[np.uint8] | None, np.dtype[Any] | None]:
+    """The device bytes of an array, and its dtype."""
+    what = f"argument '{name}' of '{function}'"
+    if value is None:
+        if role is Role.OUTPUT:
+            return None, None
+        raise ArgumentError(
+            f"{what} ({role}, {layout.element} of shape {layout.shape}) is missing", name, function
+        )
+    if not isinstance(value, np.ndarray):
+        raise ArgumentError(f"{what} must be an array, not {type(value).__name__}", name, function)
+    if value.shape != layout.shape:
+        raise ArgumentError(
+            f"{what} must have shape {layout.shape}, but the array has shape {value.shape}", name, function
+        )
+    try:
+        return to_device_bytes(value, layout, machine.f16_format), value.dtype
+    except KtirError as error:
+        raise ArgumentError(f"{what}: {error}", name, function) from error

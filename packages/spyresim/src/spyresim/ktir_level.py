@@ -1,0 +1,143 @@
+"""The KTIR level: what a kernel means (ktir spec 4, 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ktir.analysis import DefUse
+from ktir.attributes import StringAttr
+from ktir.dialects.builtin import Module
+from ktir.dialects.func import Func
+from ktir.interface import constant_buffers, find_function, signature
+from ktir.ir import Operation
+from ktir.machine import Machine
+from spyresim.arguments import Binding, bind
+from spyresim.errors import ExecutionFault, Site, UnsupportedError
+from spyresim.report import Counters, Report, Result
+from spyresim.sequential.basic import BASIC
+from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
+from spyresim.sequential.kernels import KERNELS
+from spyresim.sequential.memory import Bank, DeviceMemory
+from spyresim.sequential.memrefs import MEMREFS
+from spyresim.sequential.structured import STRUCTURED
+from spyresim.sequential.tensors import TENSORS
+
+__all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir"]
+
+KTIR_HANDLERS = BASIC.extended(KERNELS, TENSORS, STRUCTURED, MEMREFS)
+
+
+def run_ktir(
+    module: Module,
+    function: str | None = None,
+    args: Mapping[str, object] | None = None,
+    machine: Machine | None = None,
+    *,
+    budget: int = DEFAULT_BUDGET,
+) -> Result:
+    """Execute one kernel of a KTIR module.
+
+    Args:
+        function: name of the kernel; may be left out if the module has only one public function.
+        args: arrays and numbers by argument name; arrays of role output may be left out.
+        machine: default `ktir.Machine()`; the module's own switches win.
+        budget: dynamic operations after which the run is given up.
+
+    Returns:
+        outputs (and input-outputs) by argument name, in the dtype of the array that was given, or else of
+        the view; and the report.
+
+    Raises:
+        ktir.SignatureError: the interface of the kernel cannot be derived.
+        ArgumentError: the arguments do not fit.
+        ExecutionFault: the program did something that has no meaning.
+        UnsupportedError: an operation that this level does not execute.
+    """
+    machine = (machine or Machine()).for_module(module.attributes)
+    module = with_switches(module, machine)
+    kernel = find_function(module, function)
+    binding = bind(
+        kernel.symbol, signature(module, kernel), constant_buffers(module, kernel), args or {}, machine
+    )
+    return run_bound(module, kernel, binding, KTIR_HANDLERS, "ktir", budget)
+
+
+def with_switches(module: Module, machine: Machine) -> Module:
+    """The module with the machine's switches as attributes, so that every reader of it agrees."""
+    switches = {
+        "ktdp.address_unit": machine.address_unit,
+        "ktdp.grid_order": machine.grid_order,
+        "ktdp.f16_format": machine.f16_format,
+    }
+    standard = Machine()
+    changes = {
+        name: StringAttr(str(value))
+        for name, value in switches.items()
+        if name not in module.attributes and value != getattr(standard, name.removeprefix("ktdp."))
+    }
+    return module.replace(attributes=changes) if changes else module
+
+
+def run_bound(
+    module: Module, kernel: Func, binding: Binding, handlers: Handlers, level: str, budget: int
+) -> Result:
+    """Execute a kernel on bound arguments with a table of handlers."""
+    machine = binding.machine
+    grid = grid_of(kernel) or (1,)
+    tiles = math.prod(grid)
+    if tiles > machine.tiles:
+        raise ExecutionFault(
+            f"the grid {list(grid)} has {tiles} compute tiles, the machine has {machine.tiles}",
+            site=Site(kernel.name, kernel.location),
+        )
+    device = DeviceMemory(stick=machine.stick_bytes)
+    for buffer in binding.buffers:
+        bank = device.allocate(buffer.name, buffer.address, max(buffer.size, 1))
+        if buffer.data is not None:
+            bank.write_bytes(0, 0, buffer.data)
+    functions = _Functions(module)
+    run = Interpreter(
+        machine=machine,
+        handlers=handlers,
+        device=device,
+        scratchpad=Bank("scratchpad", tiles, machine.scratchpad_bytes, machine.stick_bytes),
+        lookup=functions.lookup,
+        definer=functions.defuse.definer,
+        counters=Counters(),
+        level=level,
+        budget=budget,
+    )
+    run.call(kernel, binding.values, Frame(np.arange(tiles, dtype=np.int64), grid))
+    outputs = {
+        buffer.name: binding.output(buffer, device.allocation(buffer.name).bank.read_bytes(0, 0, buffer.size))
+        for buffer in binding.buffers
+        if buffer.is_output
+    }
+    report = Report(level, kernel.symbol, tiles, run.counters, tuple(run.warnings))
+    return Result(outputs, report)
+
+
+class _Functions:
+    """Finds the body of a called function: the nearest symbol, or the definition behind a declaration."""
+
+    def __init__(self, module: Module) -> None:
+        self.defuse = DefUse(module)
+        self._bodies: dict[str, list[Func]] = {}
+        for op in module.walk():
+            if isinstance(op, Func) and not op.is_declaration:
+                self._bodies.setdefault(op.symbol, []).append(op)
+
+    def lookup(self, at: Operation, name: str) -> Func:
+        short = name.rsplit("::", 1)[-1]
+        found = self.defuse.symbol(at, short)
+        if isinstance(found, Func) and not found.is_declaration:
+            return found
+        bodies = self._bodies.get(short, [])
+        if len(bodies) != 1:
+            raise UnsupportedError(
+                f"call of '{name}', which has {len(bodies)} definitions", Site(at.name, at.location)
+            )
+        return bodies[0]

@@ -1,0 +1,1 @@
+"""Helpers for tests: KTIR text by pieces, and random kernels with an oracle (the latter needs Hypothesis)."""
