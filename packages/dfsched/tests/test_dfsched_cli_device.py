@@ -30,7 +30,7 @@ def test_tables() -> None:
         "device @spyre", "32 cores", "#ktdp.memory_space<global> is HBM", "memories", "units", "links",
         "routes", "instances", "112 GiB", "204.8", "MNILU -> LX -> LXLU",
         "ordered, depth 16", "private to SFP",
-        "f16 64", "address buffer",
+        "f16 64", "address buffer", "patterns", "@unary_instructions",
     ):  # fmt: skip
         assert part in text, part
     assert run("spyre").stdout == text

@@ -28,6 +28,7 @@ from dfsched.architecture import (
 from dfsched.architecture.writer import device_text
 from dfsched.commands.device import describe, dot
 from dfsched.errors import AddressError
+from dfsched.patterns import CHECKPOINTS, apply_device_patterns
 from ktir.attributes import IntegerAttr, StringAttr
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -265,6 +266,21 @@ def mutate(text: str, rng: random.Random) -> str:
     return text
 
 
+BODY = """
+func.func @f(%a: tensor<8xf16>) -> tensor<8xf16> {
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%a : tensor<8xf16>) outs(%a : tensor<8xf16>) {
+  ^bb0(%x: f16, %o: f16):
+    %p = math.exp %x : f16
+    %q = arith.divf %p, %x : f16
+    %t = math.fma %p, %q, %x : f16
+    linalg.yield %t : f16
+  } -> tensor<8xf16>
+  return %r : tensor<8xf16>
+}
+"""
+
+
 @pytest.mark.sweep(default=150, full=5000)
 @given(SEEDS)
 def test_hostile_text(seed: int) -> None:
@@ -274,12 +290,15 @@ def test_hostile_text(seed: int) -> None:
     rng = random.Random(seed)
     names = ("sample", "sample_h", "spyre")
     text = (resources.files("dfsched") / "devices" / f"{rng.choice(names)}.mlir").read_text()
-    damaged = mutate(text, rng)
+    start = text.find("  patterns") if rng.random() < 0.5 else 0
+    damaged = text[: max(start, 0)] + mutate(text[max(start, 0) :], rng)
     try:
         module = ktir.parse(damaged)
         ktir.verify(module)
         architecture = load_architecture(module)
         describe(architecture)
         dot(architecture)
+        program = ktir.parse(BODY)
+        apply_device_patterns(program, CHECKPOINTS, device=architecture)
     except (ktir.KtirError, DfschedError):
         return

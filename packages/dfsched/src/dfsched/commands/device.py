@@ -15,6 +15,7 @@ from dfsched.architecture.features import Transfer
 from dfsched.architecture.lint import lint
 from dfsched.architecture.loading import load_architecture, package_devices
 from dfsched.commands.diagnostics import reported
+from dfsched.dialects.pdl import PatternOp
 
 __all__ = ["describe", "device", "dot"]
 
@@ -49,6 +50,7 @@ def describe(architecture: Architecture) -> str:
             _links(architecture),
             _routes(architecture),
             _instances(architecture),
+            *([_patterns(architecture)] if architecture.patterns else []),
         ):
             console.print(table)
         for remark in lint(architecture):
@@ -201,6 +203,16 @@ def _instances(architecture: Architecture) -> Table:
             kind_text(group.kind) if group.kind is not None else group.label,
             str(instances.count),
         )
+    return table
+
+
+def _patterns(architecture: Architecture) -> Table:
+    table = _table("patterns", "checkpoint", "name", "benefit")
+    for block in architecture.patterns:
+        for op in block.operation.operations:
+            if isinstance(op, PatternOp):
+                name = "-" if op.sym_name is None else f"@{op.sym_name.value}"
+                table.add_row(", ".join(block.checkpoints) or "every", name, str(op.benefit.value))
     return table
 
 

@@ -89,7 +89,7 @@ class _Compiled:
                 raise self._error("the root of a rewrite is a matched operation", rewrite)
             return root
         used = {
-            self._definers[definer.parent]
+            self._parent(definer)
             for op in self._match
             for value in op.operand_values
             if isinstance(definer := self._definers.get(value), pdl.ResultOp)
@@ -98,6 +98,12 @@ class _Compiled:
         if len(candidates) != 1:
             raise self._error("the root is not clear; write 'rewrite %root'", self._pattern)
         return candidates[0]
+
+    def _parent(self, op: pdl.ResultOp) -> pdl.OperationOp:
+        parent = self._definers[op.parent]
+        if not isinstance(parent, pdl.OperationOp):
+            raise self._error("unsupported PDL construct: result of an operation that is not matched", op)
+        return parent
 
     def _check_reachable(self) -> None:
         reached: set[Operation] = set()
@@ -110,9 +116,7 @@ class _Compiled:
             for value in op.operand_values:
                 definer = self._definers.get(value)
                 if isinstance(definer, pdl.ResultOp):
-                    parent = self._definers[definer.parent]
-                    assert isinstance(parent, pdl.OperationOp)
-                    queue.append(parent)
+                    queue.append(self._parent(definer))
         for op in self._match:
             if op not in reached:
                 raise self._error("unsupported PDL construct: an operation not reached from the root", op)
@@ -162,8 +166,7 @@ class _Compiled:
             case pdl.OperandOp(type=type):
                 return type is None or self._match_type(type, value.type, bound)
             case pdl.ResultOp() as selected:
-                parent = self._definers[selected.parent]
-                assert isinstance(parent, pdl.OperationOp)
+                parent = self._parent(selected)
                 definer = rewriter.definer(value)
                 if definer is None or not self._match_operation(parent, definer, bound, rewriter):
                     return False
