@@ -124,10 +124,10 @@ class Hardware:
             architecture = self.architecture
             if architecture.is_global(kind):
                 memory_class = MemoryClass.GLOBAL
-            elif architecture.is_per_core_scratchpad(kind):
-                memory_class = MemoryClass.SCRATCHPAD
-            else:
+            elif architecture.is_private(kind):
                 memory_class = MemoryClass.REGISTER
+            else:
+                memory_class = MemoryClass.SCRATCHPAD
             core = -1 if op.core is None else op.core
             size = architecture.memory(kind).size or 0
             memory = Memory(name, kind, memory_class, core, op.corelet, size)

@@ -46,7 +46,7 @@ class MemoryClass(enum.IntEnum):
     GLOBAL = 0
     """one, seen by all units"""
     SCRATCHPAD = 1
-    """one per core"""
+    """one per core (`corelet` -1), or per core and corelet"""
     REGISTER = 2
     """private to each executing unit (its `core` and `corelet` are -1)"""
 

@@ -61,7 +61,8 @@ def _function(
         return function
     if any(isinstance(op, Call | ProgramUnit) for op in function.walk()):
         raise LoweringError.at(function.location, "a function holds program units and calls or pipelines")
-    shared = FunctionBuilder(function, architecture, symbols, grid_size(function))
+    corelets = sorted({max(unit.corelet, 0) for kind in kinds.kinds.values() for unit in kind.units})
+    shared = FunctionBuilder(function, architecture, symbols, grid_size(function), tuple(corelets))
     units = [
         ProgramUnitBuilder(shared, kinds, kind, byte_addresses).build(work) for kind in kinds.kinds.values()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from dfsched.architecture import Architecture
+from dfsched.architecture import Architecture, Scope
 from dfsched.architecture.kinds import Kind, kind_text
 from dfsched.dialects.dataflow import GetUnit
 from dfsched.dialects.symbol import CreateId
@@ -29,6 +29,7 @@ class FunctionBuilder:
     architecture: Architecture
     symbols: SymbolAllocator
     grid: int
+    corelets: tuple[int, ...]
     _constants: dict[Attribute, arith.Constant] = field(factory=dict)
     _memories: dict[Kind, tuple[GetUnit, ...]] = field(factory=dict)
     _definitions: list[Operation] = field(factory=list)
@@ -51,7 +52,8 @@ class FunctionBuilder:
     # -- memories
 
     def memory(self, kind: Kind, location: Location) -> tuple[GetUnit, ...]:
-        """Handles of a memory: one per core for a scratchpad, else one."""
+        """Handles of a memory: one for device memory and for memories private to a unit, else one per core,
+        or per core and corelet where the device has one for each corelet."""
         if kind not in self._memories:
             tag = kind_text(kind).lower()
             architecture = self.architecture
@@ -59,10 +61,17 @@ class FunctionBuilder:
                 raise LoweringError.at(
                     location, f"Unknown memory space classification for: {kind_text(kind)}"
                 )
-            if architecture.is_per_core_scratchpad(kind):
-                units = tuple(GetUnit.of(f"C{core}-{tag}", tag, core) for core in range(self.grid))
-            elif architecture.is_global(kind) or architecture.is_below_scratchpad(kind):
+            units: tuple[GetUnit, ...]
+            if architecture.is_global(kind) or architecture.is_private(kind):
                 units = (GetUnit.of(tag, tag),)
+            elif architecture.scope(kind) is Scope.CORELET:
+                units = tuple(
+                    GetUnit.of(f"C{core}-{tag}" + (f"-CL{corelet}" if corelet else ""), tag, core, corelet)
+                    for corelet in self.corelets
+                    for core in range(self.grid)
+                )
+            elif architecture.scope(kind) is Scope.CORE:
+                units = tuple(GetUnit.of(f"C{core}-{tag}", tag, core) for core in range(self.grid))
             else:
                 raise LoweringError.at(
                     location, f"Unknown memory space classification for: {kind_text(kind)}"

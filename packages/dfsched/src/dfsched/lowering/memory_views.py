@@ -154,15 +154,16 @@ class MemoryViews:
             if len(handles) == 1 and handles[0].core is None:
                 self._handles[kind] = handles[0].handles[0]
             else:
-                by_core = {handle.core: handle.handles[0] for handle in handles}
-                missing = [core for core in self.unit.kind.cores if core not in by_core]
-                if missing:
-                    raise LoweringError.at(
-                        op.location, f"memory unit SSA value not found for core {missing[0]}"
-                    )
-                entries = [by_core[core] for core in self.unit.kind.cores]
+                entries = [self._own(unit, handles, op) for unit in self.unit.kind.units]
                 self._handles[kind] = self.unit.mapping(entries, early=True)
         return self._handles[kind]
+
+    def _own(self, unit: GetUnit, handles: Sequence[GetUnit], op: Operation) -> Value:
+        """The instance of a memory that a unit sees."""
+        for handle in handles:
+            if handle.core == unit.core and handle.corelet in (-1, max(unit.corelet, 0)):
+                return handle.handles[0]
+        raise LoweringError.at(op.location, f"memory unit SSA value not found for core {unit.core}")
 
     def _make(
         self,
