@@ -165,7 +165,7 @@ def test_rewrite_limit() -> None:
         return False
 
     with pytest.raises(
-        RewriteLimitError, match="within 7 rewrites; the last one was made by swap on 'arith.addi'"
+        RewriteLimitError, match=r"within 7 rewrites; the last one was made by swap on 'arith.addi'"
     ):
         rewrite(module, (swap,), limit=7)
 

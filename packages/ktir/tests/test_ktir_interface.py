@@ -269,3 +269,18 @@ def test_dependence_through_loops_and_memory() -> None:
     reached = body + "\nscf.for %j = %c0 to %r#1 step %c1 { scf.yield }"
     with pytest.raises(SignatureError, match="'x' is an address and also reaches a bound of this loop"):
         ktir.signature(kernel("%x: index, %n: index", reached))
+
+
+def test_promised_bounds_are_constants() -> None:
+    body = "%n = ktdp.runtime_arg_extract upperbound from %len : <index, upperbound=4096> -> index\n" + view(
+        "a", "%x", "%n"
+    )
+    x, _ = ktir.signature(kernel("%x: index, %len: !ktdp.runtime_arg<index, upperbound=4096>", body))
+    assert x.shape == (4096,)
+
+
+def test_arguments_that_are_no_kernel_arguments() -> None:
+    with pytest.raises(
+        SignatureError, match="argument 'a' of type tensor<4xf16> is neither an address nor a number"
+    ):
+        ktir.signature(kernel("%a: tensor<4xf16>", ""))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 import attrs
 
@@ -41,7 +42,7 @@ class Context:
         for dialect in DIALECTS:
             self.register(dialect)
         if installed:
-            for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
+            for entry in _installed_entries():
                 entry.load()(self)
 
     def register(self, dialect: Dialect) -> None:
@@ -75,3 +76,9 @@ class Context:
     def type(self, mnemonic: str) -> type[Type] | None:
         """The class registered for ``dialect.mnemonic``."""
         return self._types.get(mnemonic)
+
+
+@cache
+def _installed_entries() -> tuple[EntryPoint, ...]:
+    """The entry points of installed packages, by name (cached: they do not change within a process)."""
+    return tuple(sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name))

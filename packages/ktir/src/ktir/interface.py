@@ -35,7 +35,7 @@ from ktir.dialects.ktdp import (
     Store,
 )
 from ktir.dtypes import dtype_name, element_bytes
-from ktir.errors import Diagnostic, KtirError
+from ktir.errors import Diagnostic, KtirError, UnsupportedError
 from ktir.ir import BlockArgument, Operation, Value
 from ktir.layout import Layout, LinearLayout
 from ktir.location import Location
@@ -268,8 +268,9 @@ class _Kernel:
                 operands = [self.expression(v, leaves) for v in arguments]
                 dims = map.map.num_dims
                 return map.map.results[0].replace(operands[:dims], operands[dims:])
-            case RuntimeArgExtract(runtime_arg=source) as extract if extract.what is ExtractKind.VALUE:
-                return self.expression(source, leaves)
+            case RuntimeArgExtract(runtime_arg=source, what=what):
+                promised = _promise(source.type, what)
+                return self.expression(source, leaves) if promised is None else Const(promised)
         if value not in leaves:
             leaves.append(value)
         return Sym(leaves.index(value))
@@ -543,9 +544,10 @@ class _Kernel:
         element = value.type.underlying if isinstance(value.type, RuntimeArgType) else value.type
         try:
             dtype = dtype_name(element)
-        except KtirError as error:
+        except UnsupportedError:
             raise SignatureError(
-                f"argument '{self.name(position)}': {error}", self.function.arguments[position].location
+                f"argument '{self.name(position)}' of type {element} is neither an address nor a number",
+                self.function.arguments[position].location,
             ) from None
         granularity, upperbound = _promises(value.type)
         return Argument(
@@ -592,6 +594,18 @@ class _Kernel:
         end = max(_view_span(v) or 0 for v, _ in views)
         packed = len(strides) == len(extents) and _is_packed(extents, strides)
         return extents if packed and end <= _product(extents) else (end,)
+
+
+def _promise(type: Type, kind: ExtractKind) -> int | None:
+    """The number that a runtime argument's type states, None for the launch value itself."""
+    assert isinstance(type, RuntimeArgType)
+    match kind:
+        case ExtractKind.VALUE:
+            return None
+        case ExtractKind.GRANULARITY:
+            return type.granularity
+        case _:
+            return type.upperbound
 
 
 def _promises(type: Type) -> tuple[int, int | None]:
