@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 import ktir
+from ktir.dtypes import dtype_name
 from ktir.layout import StickLayout, layout_from_json
 from rangeify.errors import RangeifyError
 from uopgraph import UOp, from_json, to_json
@@ -35,6 +36,11 @@ class ProgramBuffer:
     layout: StickLayout
     place: Place
     offset: int | None = None
+
+    @property
+    def stored_dtype(self) -> str:
+        """NumPy's name of the element format on the device: what the launch spec asks for (bool: float16)."""
+        return dtype_name(self.layout.element)
 
 
 @attrs.frozen(eq=False)
