@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import rangeify
 import rangeify.spyre
 import spyrert
 from rangeify import Tensor
+from rangeify.spyre.devices import GROUP
 from spyresim.device import SimDevice
 
 ARCHITECTURE = dfsched.load_architecture("spyre")
@@ -125,3 +129,11 @@ def test_random_elementwise_programs(
             case _:
                 value = value.maximum(operand)
     check(runtime, value)
+
+
+def test_the_simulator_announces_its_device() -> None:
+    """What `Executable.run` takes when it is given no runtime; read from the file, as it is when installed."""
+    text = (Path(__file__).parents[2] / "packages" / "spyresim" / "pyproject.toml").read_text()
+    group = tomllib.loads(text)["project"]["entry-points"][GROUP]
+    (entry,) = (EntryPoint(name, value, GROUP) for name, value in group.items())
+    assert entry.load() is SimDevice
