@@ -11,8 +11,9 @@ from spyrert.config import Overlap, RuntimeConfig
 from spyrert.constants import DYN_SEGMENT, PROG_SEGMENT, STICK_BYTES
 from spyrert.correction import CorrectionArena
 from spyrert.device.protocol import Device, MemoryType
-from spyrert.errors import ConfigError, StreamError
-from spyrert.execution import Scheduler, Stream, StreamState
+from spyrert.errors import ConfigError
+from spyrert.execution import Scheduler, StreamState
+from spyrert.execution.validity import IndeterminateMemory
 from spyrert.memory import AllocationDirective, FlexAllocator, MemoryEvent, MemoryRegion, PlacementPolicy
 from spyrert.tensor import Storage
 
@@ -38,18 +39,39 @@ class DeviceContext:
         self.config = config
         self.generation = 0
         self.props = device.props
+        self._on_memory = on_memory
         self.allocator = FlexAllocator(_make_regions(device, config), config.region_order, on_memory)
         self.scheduler = Scheduler(device, self.allocator, config.progress, index)
-        self._arenas: dict[int, CorrectionArena] = {}
+        if config.track_validity:
+            self.scheduler.indeterminate = IndeterminateMemory()
         self.launch_numbers = itertools.count(1)
+        self.inflight = 0
         self.storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
+        self._arenas: dict[int, CorrectionArena] = {}
         self._lock = threading.RLock()
         self._table: dict[int, StreamState] = {}
         self._generations: dict[int, int] = {}
         self._next = {False: itertools.cycle(NORMAL_STREAMS), True: itertools.cycle(HIGH_STREAMS)}
+        self._open_streams()
+
+    def _open_streams(self) -> None:
         self.stream_state(DEFAULT_STREAM)
-        for number in range(config.host_compute_streams):
+        for number in range(self.config.host_compute_streams):
             self.stream_state(FIRST_HOST_STREAM + number)
+
+    def reset(self) -> None:
+        """Cancel everything and start anew: allocations and plans become stale, streams get a new "
+        "generation."""
+        with self._lock:
+            self.scheduler.abandon()
+            self.device.reset()
+            self.generation += 1
+            regions = _make_regions(self.device, self.config)
+            self.allocator = FlexAllocator(regions, self.config.region_order, self._on_memory)
+            self.scheduler.allocator = self.allocator
+            self._arenas.clear()
+            self.storages.clear()
+            self._open_streams()
 
     def stream_state(self, id: int) -> StreamState:
         """The live queue of a stream id; a fresh generation after destruction."""
@@ -85,6 +107,14 @@ class DeviceContext:
         for arena in self._arenas.values():
             arena.shutdown()
 
+    def launch_begun(self) -> None:
+        with self._lock:
+            self.inflight += 1
+
+    def launch_ended(self) -> None:
+        with self._lock:
+            self.inflight -= 1
+
     def stream_states(self) -> list[StreamState]:
         with self._lock:
             return [state for _, state in sorted(self._table.items()) if not state.destroyed]
@@ -94,10 +124,6 @@ class DeviceContext:
         with self._lock:
             self.scheduler.destroy(self._table[DEFAULT_STREAM], cancel=True)
             return self.stream_state(DEFAULT_STREAM)
-
-    def check_destroy(self, stream: Stream) -> None:
-        if stream.id == DEFAULT_STREAM:
-            raise StreamError("the default stream cannot be destroyed; use reset_stream")
 
     def program_directive(self, memory_type: MemoryType) -> AllocationDirective:
         """Programs are bound to the domain of their region."""

@@ -78,6 +78,8 @@ class LaunchTicket:
     def _ended(self, _: Operation) -> None:
         with self._lock:
             self._left -= 1
+            if self._left == 0:
+                self._context.launch_ended()
 
     def done(self) -> bool:
         """Whether every operation is over, well or not."""
@@ -274,7 +276,13 @@ def enqueue(request: Request, stream: Stream, pool: DeviceTensor | None) -> Laun
         ticket = LaunchTicket(context, plan.name, first, len(request.tiles))
         operations = [operation for _, operation in placed if not isinstance(operation, (Signal, Wait))]
         ticket._attach(operations, buffers)
-        context.scheduler.submit(placed)
+        if operations:
+            context.launch_begun()
+            try:
+                context.scheduler.submit(placed)
+            except BaseException:
+                context.launch_ended()
+                raise
     except BaseException:
         if dynamic.chunks:
             context.allocator.free(dynamic)

@@ -163,6 +163,20 @@ class Runtime:
             return "LOST"
         return "STREAM_ERROR" if any(s.error for s in context.stream_states()) else "OK"
 
+    def reset_device(self, index: int | None = None) -> None:
+        """Cancel everything on a device and start it anew, e.g. after it was lost.
+
+        Tensors raise "stale allocation" from then on, plans ``PlanReleased``; old stream handles are
+        destroyed.
+        """
+        context = self._context(index)
+        with self._lock:
+            self._pools = {k: v for k, v in self._pools.items() if k[0] != context.index}
+            self._plans = weakref.WeakValueDictionary(
+                {k: v for k, v in self._plans.items() if k[0] != context.index}
+            )
+        context.reset()
+
     def pump(self, max_steps: int | None = None, device: int | None = None) -> int:
         """Make progress by hand (``Progress.MANUAL``); returns the number of steps."""
         return self._context(device).scheduler.pump(max_steps)
@@ -184,7 +198,9 @@ class Runtime:
         """The current stream of this thread, the default stream if none was set."""
         context = self._context(device)
         current = self._currents().get(context.index)
-        return self.default_stream(context.index) if current is None else current
+        if current is None or (current.id == 0 and current.state.destroyed):
+            return self.default_stream(context.index)
+        return current
 
     def set_current_stream(self, stream: StreamHandle) -> StreamHandle:
         """Make a stream current in this thread; returns the previous one."""
@@ -464,6 +480,9 @@ class Runtime:
                     UnvalidatedLaunch,
                     stacklevel=2,
                 )
+            limit = self.config.max_inflight_launches
+            if context.inflight >= limit:
+                context.scheduler.wait_for(lambda: context.inflight < limit, None, "launches in flight")
             return launch.enqueue(request, chosen, self._pool(plan, chosen))
         except SpyreError:
             self.refused_launches += 1

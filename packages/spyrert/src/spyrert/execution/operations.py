@@ -59,6 +59,14 @@ class Access:
     writes: bool
     shared: bool = False
 
+    def covers(self, piece: Piece) -> bool:
+        """Whether one of the pieces holds all of ``piece``."""
+        end = piece.offset + piece.size
+        return any(
+            p.region_id == piece.region_id and p.offset <= piece.offset and end <= p.offset + p.size
+            for p in self.pieces
+        )
+
     def conflicts(self, other: Access) -> bool:
         """Whether the two touch a common byte and one of them writes."""
         if not (self.writes or other.writes):

@@ -23,6 +23,7 @@ from spyrert.device.protocol import (
     Status,
 )
 from spyrert.errors import (
+    ArgumentError,
     ComputeFault,
     DeadlockError,
     DeviceError,
@@ -36,8 +37,9 @@ from spyrert.errors import (
     SynchronizeTimeout,
 )
 from spyrert.execution.hazards import HazardTracker
-from spyrert.execution.operations import Copy, Operation, OpState, Signal, Wait
+from spyrert.execution.operations import Access, Copy, Operation, OpState, Signal, Wait
 from spyrert.execution.streams import StreamState
+from spyrert.execution.validity import IndeterminateMemory
 from spyrert.memory import FlexAllocator
 
 MAX_HIGH_PICKS: Final = 8
@@ -63,6 +65,7 @@ class Scheduler:
         self.error_log: list[dict[str, object]] = []
         self.spurious_completions = 0
         self.lost = False
+        self.indeterminate: IndeterminateMemory | None = None
         self._progress = progress
         self._changed = threading.Condition(threading.RLock())
         self._pumping: int | None = None
@@ -87,6 +90,8 @@ class Scheduler:
         with self._changed:
             for state in {id(state): state for state, _ in operations}.values():
                 state.check()
+            if self.indeterminate is not None:
+                self._check_reads(operations)
             enqueued: list[Operation] = []
             now = self.device.now()
             try:
@@ -112,6 +117,25 @@ class Scheduler:
             self._changed.notify_all()
         if self._progress is Progress.THREAD:
             self._start_worker()
+
+    def _check_reads(self, operations: Sequence[tuple[StreamState, Operation]]) -> None:
+        """Refuse to read what failed operations may have damaged, unless it is written before.
+
+        What is enqueued to be written counts as written; it is damaged again if that operation fails.
+        """
+        assert self.indeterminate is not None
+        written: list[Access] = []
+        for _, operation in operations:
+            for access in operation.footprint:
+                hit = None if access.writes else self.indeterminate.hit(access.pieces)
+                if hit is not None and not any(a.covers(hit) for a in written):
+                    raise ArgumentError(
+                        f"indeterminate data: {operation.name or operation.kind} reads {hit.size} bytes at "
+                        f"{hit.offset:#x} of region {hit.region_id}, which a failed operation was to write"
+                    )
+            written += [access for access in operation.footprint if access.writes]
+        for access in written:
+            self.indeterminate.clear(access.pieces)
 
     # -- pumping -------------------------------------------------------------------------------
 
@@ -392,6 +416,10 @@ class Scheduler:
         if isinstance(operation, Signal) and state is not OpState.DONE:
             operation.event.poison(error or stream.error or StreamDestroyed("the stream was destroyed"))
             self._tell(operation.event.waiters)
+        if self.indeterminate is not None and state is not OpState.DONE:
+            for access in operation.footprint:
+                if access.writes:
+                    self.indeterminate.mark(access.pieces)
         if self.op_log is not None:
             self.op_log.append(operation)
         self._callbacks.append(operation)
@@ -411,10 +439,10 @@ class Scheduler:
             stream.error.add_note(f"later: {type(error).__name__}: {error}")
         self._cancel(stream)
 
-    def _cancel(self, stream: StreamState) -> None:
+    def _cancel(self, stream: StreamState, error: SpyreError | None = None) -> None:
         while stream.queue:
             operation = stream.queue.popleft()
-            error = stream.error
+            error = stream.error or error
             if error is None:
                 error = StreamDestroyed(f"stream {stream.id} was destroyed", stream_id=stream.id)
             self._finish(operation, OpState.CANCELLED, error)
@@ -522,6 +550,26 @@ class Scheduler:
             if state in self.streams:
                 self.streams.remove(state)
                 self._pointer = 0
+
+    def abandon(self) -> None:
+        """Cancel everything, also what is in flight; the device is to be reset. Every stream ends."""
+        with self._changed:
+            error = DeviceLost("the device was reset", device=self.index)
+            for operation in list(self._by_ticket.values()):
+                self._finish(operation, OpState.CANCELLED, error)
+            self._by_ticket.clear()
+            for state in self.streams:
+                self._cancel(state, error)
+        self.wait_for(lambda: all(state.idle for state in self.streams), None, "reset")
+        with self._changed:
+            for state in self.streams:
+                state.destroyed = True
+            self.streams.clear()
+            self._pointer = 0
+            self._hazards.clear()
+            self.lost = False
+            if self.indeterminate is not None:
+                self.indeterminate = IndeterminateMemory()
 
     def idle(self) -> bool:
         """Whether no stream has anything left."""

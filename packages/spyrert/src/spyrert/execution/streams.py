@@ -6,7 +6,7 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spyrert.errors import SpyreError, StreamDestroyed, StreamInErrorState
+from spyrert.errors import SpyreError, StreamDestroyed, StreamError, StreamInErrorState
 from spyrert.execution.events import Event
 from spyrert.execution.operations import Operation
 
@@ -166,6 +166,8 @@ class Stream:
 
     def destroy(self, cancel: bool = False) -> None:
         """Drain (or, with ``cancel``, drop what was not dispatched) and end the stream."""
+        if self.id == 0:
+            raise StreamError("the default stream cannot be destroyed; use Runtime.reset_stream")
         if not self.state.destroyed:
             self.scheduler.destroy(self.state, cancel)
 
