@@ -20,8 +20,10 @@ _HOMES = {
     "MemoryFault": "spyresim.errors",
     "Report": "spyresim.report",
     "Result": "spyresim.report",
+    "SimDevice": "spyresim.device",
     "SpyresimError": "spyresim.errors",
     "UnsupportedError": "spyresim.errors",
+    "run_dataflow": "spyresim.dataflow_level",
     "run_ktir": "spyresim.ktir_level",
 }
 

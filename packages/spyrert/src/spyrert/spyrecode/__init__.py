@@ -61,6 +61,7 @@ from spyrert.spyrecode.launchspec import (
     SymbolKind,
     SymbolSpec,
     Tolerance,
+    read_launch_spec,
 )
 from spyrert.spyrecode.layout import Layout, LinearLayout, StickLayout, elements_per_stick, item_bytes
 from spyrert.spyrecode.reader import Limits, read, read_memory
@@ -129,6 +130,7 @@ __all__ = [
     "pack",
     "read",
     "read_hex_image",
+    "read_launch_spec",
     "read_memory",
     "symbol_values",
     "write",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import attrs
 
-from spyrert.errors import LayoutMismatch, UnsupportedDtype
-from spyrert.spyrecode._json import Json, Node
+from spyrert.errors import LaunchSpecError, LayoutMismatch, UnsupportedDtype
+from spyrert.spyrecode._json import Json, Node, parse
 from spyrert.spyrecode.hcm import Bounds, bounds_from_json, bounds_to_json
 from spyrert.spyrecode.layout import (
     Layout,
@@ -355,6 +356,16 @@ def launch_spec_from_json(node: Node) -> LaunchSpec:
     )
 
 
+def read_launch_spec(path: str | Path) -> LaunchSpec:
+    """A ``launch_spec.json`` on its own, without the rest of the artefact.
+
+    Raises ``LaunchSpecError`` for bad content and ``OSError`` if the file cannot be read.
+    """
+    where = str(path)
+    document = parse(Path(path).read_bytes(), where)
+    return launch_spec_from_json(Node(document, where, "", LaunchSpecError))
+
+
 def contract_from_json(node: Node, kernel_name: str, symbolic: bool) -> LaunchSpec:
     """Read the members that manifest and launch spec share from either document."""
     args, symbols, dims = node.get("args"), node.get("symbols"), node.get("dims")
@@ -499,4 +510,5 @@ __all__ = [
     "SymbolSpec",
     "Tolerance",
     "launch_spec_from_json",
+    "read_launch_spec",
 ]

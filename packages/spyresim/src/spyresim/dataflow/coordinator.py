@@ -13,9 +13,10 @@ from dfsched import image as im
 from dfsched.architecture import Architecture
 from dfsched.dialects.dataflow import ProgramUnit
 from dfsched.dialects.symbol import CreateId
-from ktir.dialects import scf
+from ktir.dialects import arith, scf
 from ktir.dialects.func import Call, Func, Return
 from ktir.ir import Block, Operation, Value
+from ktir.types import VectorType
 from spyresim.dataflow.files import DataflowFiles
 from spyresim.dataflow.statics import Handle, Number, Statics
 from spyresim.dataflow.tables import Tables
@@ -151,20 +152,28 @@ class _Kernel:
     def _read(self, function: Func, outer: Statics, symbols: dict[int, int]) -> im.Program:
         statics = Statics(symbols, outer.known, 1)
         operations = function.body.block.operations
+        constants: dict[Value, arith.Constant] = {}
         for op in operations:
             if isinstance(op, CreateId):
                 self._define(op, statics, symbols, Site(op.name, op.location))
+            elif isinstance(op, arith.Constant) and isinstance(op.result.type, VectorType):
+                constants[op.result] = op
             elif not isinstance(op, ProgramUnit | Return) and not (op.results and statics.evaluate(op)):
                 raise UnsupportedError(f"operation '{op.name}' in a program", Site(op.name, op.location))
         units = [
-            self._unit(op, function.symbol, statics, symbols)
+            self._unit(op, function.symbol, statics, symbols, constants)
             for op in operations
             if isinstance(op, ProgramUnit)
         ]
         return im.Program(function.symbol, tuple(units))
 
     def _unit(
-        self, op: ProgramUnit, program: str, outer: Statics, symbols: Mapping[int, int]
+        self,
+        op: ProgramUnit,
+        program: str,
+        outer: Statics,
+        symbols: Mapping[int, int],
+        constants: Mapping[Value, arith.Constant],
     ) -> im.UnitProgram:
         site = Site(op.name, op.location)
         handles = [outer.get(value) for value in op.units]
@@ -177,7 +186,7 @@ class _Kernel:
         ids = [self.tables.unit(unit) for unit in members]
         self._name_memories(outer)
         kind = self.tables.units[ids[0]].kind
-        return UnitReader(op, f"{program}/{kind}", statics, self.tables, ids).read()
+        return UnitReader(op, f"{program}/{kind}", statics, self.tables, ids, constants).read()
 
     def _name_memories(self, statics: Statics) -> None:
         """Opaque operations name register memories by the name of their handle."""

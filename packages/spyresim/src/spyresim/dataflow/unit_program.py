@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -66,13 +66,20 @@ class UnitReader:
     """Reads one program unit.  `statics` knows the values outside of it (and the iter_arg) per row."""
 
     def __init__(
-        self, op: ProgramUnit, label: str, statics: Statics, tables: Tables, units: list[int]
+        self,
+        op: ProgramUnit,
+        label: str,
+        statics: Statics,
+        tables: Tables,
+        units: list[int],
+        constants: Mapping[Value, arith.Constant],
     ) -> None:
         self.op = op
         self.label = label
         self.statics = statics
         self.tables = tables
         self.units = units
+        self.outside = constants
         self.code: list[im.Instruction] = []
         self.columns: list[tuple[int, ...]] = []
         self.scalars: dict[Value, int] = {}
@@ -113,6 +120,12 @@ class UnitReader:
 
     def _read_vector(self, value: Value, site: Site) -> int:
         found = self.vectors.get(value)
+        if found is None and value in self.outside:
+            # read where it is used: an earlier use may stand in a branch that was not taken
+            constant = self._constant_index(self.outside[value], site)
+            register = self.vectors[_temporary(self.vectors)]
+            self.code.append(im.VectorConstant(register, constant))
+            return register
         if found is None:
             raise UnsupportedError("a vector from outside the program unit", site)
         return found
@@ -468,13 +481,15 @@ class UnitReader:
 
     def _constant(self, op: Operation, site: Site) -> None:
         assert isinstance(op, arith.Constant)
+        self.code.append(im.VectorConstant(self._vector(op.result), self._constant_index(op, site)))
+
+    def _constant_index(self, op: arith.Constant, site: Site) -> int:
         value = op.value
         if not isinstance(value, DenseElementsAttr) or not isinstance(value.type, VectorType):
             raise UnsupportedError("a constant that is neither a number nor a vector", site)
         element, lanes = im.ElementType.of(value.type.element), value.type.num_elements()
         data = value.data * lanes if value.splat else value.data
-        index = self.tables.constants.index_of(im.Constant(element, lanes, data))
-        self.code.append(im.VectorConstant(self._vector(op.result), index))
+        return self.tables.constants.index_of(im.Constant(element, lanes, data))
 
     def _shuffle(self, op: Operation, site: Site) -> None:
         assert isinstance(op, vectorchain.Shuffle)

@@ -1,0 +1,171 @@
+"""The DataflowIR level: what the schedule does, executed from its text (dataflowir spec 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dfsched import Architecture, Compiled, load_architecture
+from dfsched.architecture.loading import package_devices
+from ktir.dtypes import element_type
+from ktir.interface import Argument, ArgumentKind, ConstantBuffer, Role
+from ktir.layout import layout_from_json
+from ktir.machine import AddressUnit, F16Format, Machine
+from ktir.types import INDEX
+from spyrert.errors import SpyreCodeError
+from spyrert.spyrecode import ArgSpec, LaunchSpec, read_launch_spec
+from spyresim.arguments import Binding, bind
+from spyresim.dataflow import DataflowFiles, kernel_image
+from spyresim.engine import FlatGlobal
+from spyresim.engine import Machine as Device
+from spyresim.engine import Options as EngineOptions
+from spyresim.errors import ArgumentError, UnsupportedError
+from spyresim.report import Counters, Report, Result
+
+__all__ = ["run_dataflow"]
+
+Bytes = npt.NDArray[np.uint8]
+
+LAUNCH_SPEC = "launch_spec.json"
+
+
+def run_dataflow(
+    compiled: Compiled | str | Path,
+    args: Mapping[str, object] | None = None,
+    *,
+    device: Architecture | str | Path | None = None,
+    options: EngineOptions | None = None,
+) -> Result:
+    """Execute the DataflowIR of one compiled kernel.
+
+    Args:
+        compiled: what `dfsched.compile` gave, or a folder that holds ``global.mlir``, the program files and
+            ``launch_spec.json`` (nothing else is read).
+        args: arrays and numbers by argument name, as for `run_ktir`.
+        device: the architecture; default that of the compilation, or the one that the launch spec names.
+        options: strictness, seed, trace of the engine.
+
+    Returns:
+        outputs by argument name; `report.cycles`, and `report.details` with the outcome of the engine.
+
+    Raises:
+        ArgumentError: the arguments do not fit, or the launch spec is bad.
+        SpyresimError subclasses: the program does something that has no meaning.
+    """
+    if isinstance(compiled, Compiled):
+        files, spec = DataflowFiles.of(compiled.dataflow_ir), compiled.spyrecode.launch
+        architecture = compiled.architecture
+    else:
+        folder = Path(compiled)
+        files, spec = DataflowFiles.load(folder), _read_spec(folder / LAUNCH_SPEC)
+        architecture = _architecture(spec)
+    if device is not None:
+        architecture = device if isinstance(device, Architecture) else load_architecture(device)
+    if spec is None:
+        raise UnsupportedError("DataflowIR without a launch spec")
+    binding = _bind(spec, files, args or {})
+    values = [int(value[0]) for value in binding.values]
+    image = kernel_image(files, architecture, values)
+    blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
+    machine = Device(architecture)
+    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options or EngineOptions())
+    outputs = {
+        buffer.name: binding.output(buffer, blocks[buffer.address][: buffer.size])
+        for buffer in binding.buffers
+        if buffer.is_output
+    }
+    counters = Counters()
+    counters.bytes_read["global"] = outcome.report.bytes_read
+    counters.bytes_written["global"] = outcome.report.bytes_written
+    report = Report(
+        "dataflow",
+        files.kernel.symbol,
+        image.grid,
+        counters,
+        cycles=outcome.report.cycles,
+        details=outcome,
+    )
+    return Result(outputs, report)
+
+
+def _read_spec(path: Path) -> LaunchSpec:
+    if not path.is_file():
+        raise UnsupportedError(f"a DataflowIR folder without {LAUNCH_SPEC}")
+    try:
+        return read_launch_spec(path)
+    except SpyreCodeError as error:
+        raise ArgumentError(f"{path}: {error}") from error
+
+
+def _architecture(spec: LaunchSpec) -> Architecture:
+    if spec.architecture is None:
+        raise UnsupportedError("a launch spec that names no architecture; give the device")
+    wanted = spec.architecture
+    for name in package_devices():
+        architecture = load_architecture(name)
+        if architecture.digest == wanted.digest:
+            return architecture
+    raise ArgumentError(
+        f"the launch spec is for device '{wanted.name}' ({wanted.digest[:12]}), which is no package device; "
+        "give its description"
+    )
+
+
+def _initial(data: Bytes | None, size: int) -> Bytes:
+    whole = -(-max(size, 1) // 128) * 128
+    block = np.full(whole, 0xCD, np.uint8)
+    if data is not None:
+        block[: len(data)] = data
+        block[len(data) :] = 0
+    return block
+
+
+def _bind(spec: LaunchSpec, files: DataflowFiles, args: Mapping[str, object]) -> Binding:
+    arguments: dict[int, Argument] = {}
+    constants: list[ConstantBuffer] = []
+    for arg in spec.args:
+        if arg.kernel_position is None:
+            constants.append(_constant(arg))
+        else:
+            arguments[arg.kernel_position] = _pointer(arg, arg.kernel_position)
+    for symbol in spec.symbols:
+        if symbol.kernel_position is not None:
+            arguments[symbol.kernel_position] = Argument(
+                symbol.kernel_position,
+                symbol.name,
+                ArgumentKind.SCALAR,
+                symbol.dtype,
+                INDEX if symbol.dtype == "index" else element_type(symbol.dtype),
+            )
+    machine = Machine(f16_format=F16Format(spec.f16_format), address_unit=AddressUnit.BYTE)
+    ordered = [arguments[position] for position in sorted(arguments)]
+    return bind(files.kernel.symbol, ordered, constants, args, machine)
+
+
+def _pointer(arg: ArgSpec, position: int) -> Argument:
+    shape = tuple(arg.shape)
+    static = tuple(extent for extent in shape if isinstance(extent, int))
+    if len(static) != len(shape):
+        raise UnsupportedError(f"argument '{arg.name}' with symbolic extents {shape}")
+    layout = layout_from_json(arg.layout.to_json(), static)
+    return Argument(
+        position,
+        arg.name or f"arg{position}",
+        ArgumentKind.POINTER,
+        arg.dtype,
+        layout.element,
+        shape,
+        Role(arg.role.value),
+        layout,
+    )
+
+
+def _constant(arg: ArgSpec) -> ConstantBuffer:
+    address = int(arg.name.removeprefix("@"), 16)
+    extents = tuple(extent for extent in arg.shape if isinstance(extent, int))
+    return ConstantBuffer(
+        arg.name, address, arg.dtype, element_type(arg.dtype), extents, Role(arg.role.value)
+    )
