@@ -13,6 +13,7 @@ from dfsched.options import Emit, Options
 from dfsched.passes.apply_device_patterns import NAME, PRE_SCHEDULING
 from dfsched.passes.base import PassContext
 from dfsched.pipeline import find_passes
+from ktir.attributes import DictAttr
 
 QUAD = Path(__file__).parent / "devices" / "quad.mlir"
 
@@ -56,6 +57,19 @@ def test_intrinsics_are_mapped(device: str, registers: str | None) -> None:
         mapped = {op.name: op.attributes.get("ktdf_arch.maps_to") for op in module.walk()}
         assert str(mapped["math.exp"]) == f'"{registers}"'
         assert mapped["arith.addf"] is None
+
+
+@pytest.mark.parametrize(("device", "registers"), [("spyre", "sfp_reg"), (str(QUAD), "vreg")])
+def test_mapped_operations_become_instructions(device: str, registers: str) -> None:
+    """The lowering makes one instruction over the mapped registers of each (reading 13)."""
+    compiled = compile(ktir.parse(KERNEL), device, Options(emit=Emit.DFIR))
+    assert [result.name for result in compiled.passes].count(NAME) == 4
+    (call,) = (op for op in compiled.passes[-1].module.walk() if op.name == "dataflow.opaque")
+    parameters = call.attributes["parameter_dictionary"]
+    assert isinstance(parameters, DictAttr)
+    assert sorted(parameters) == ["in0", "memory", "out0"]
+    assert str(parameters["memory"]) == f'"{registers}"'
+    assert str(call.attributes["func_name"]) == '"math.exp"'
 
 
 def test_alias_and_disabling() -> None:

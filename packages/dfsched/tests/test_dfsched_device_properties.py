@@ -147,7 +147,7 @@ def random_device(seed: int) -> Architecture:
     return device.build()
 
 
-@pytest.mark.sweep(default=100, full=2000)
+@pytest.mark.sweep(default=25, full=1000)
 @given(SEEDS)
 def test_text_round_trip(seed: int) -> None:
     """Architecture -> text -> architecture is the identity, in both forms (checklist V14)."""
@@ -281,7 +281,7 @@ func.func @f(%a: tensor<8xf16>) -> tensor<8xf16> {
 """
 
 
-@pytest.mark.sweep(default=150, full=5000)
+@pytest.mark.sweep(default=80, full=5000)
 @given(SEEDS)
 def test_hostile_text(seed: int) -> None:
     """Damaged device files give located errors or a device whose views work, never a crash."""

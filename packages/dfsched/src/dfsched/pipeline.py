@@ -55,6 +55,7 @@ PASSES: tuple[Pass, ...] = (
     address_assignment.PASS,
     normalize_grid_to_1d.PASS,
     ktdf_to_ktdflowering.PASS,
+    apply_device_patterns.POST_LOWERING,
     ktdflowering_to_dfir.PASS,
     wrap_program_dfir.PASS,
 )

@@ -266,8 +266,11 @@ class MemoryViews:
     # -- register file
 
     def register_memory(self, op: Operation) -> Kind:
-        """The private memory beside the executing unit."""
+        """The registers to which a device pattern mapped the operation, or the unit's private memory."""
         architecture = self.unit.shared.architecture
+        mapped = op.attributes.get("ktdf_arch.maps_to")
+        if isinstance(mapped, StringAttr) and architecture.is_memory(mapped.value):
+            return mapped.value
         name = self.unit.kind.name
         for memory in architecture.memories:
             beside = any(u.kind == name for u in architecture.units_beside(memory))

@@ -615,7 +615,9 @@ class ProgramUnitBuilder:
             view = self.views.register(handle, offset, type)
             self.emit(VectorStore.of(vector, view, start, (), domain, order))
         parameters: dict[str, Attribute] = {
-            name: value for name, value in op.attributes.items() if name not in ("fastmath", "overflowFlags")
+            name: value
+            for name, value in op.attributes.items()
+            if name not in ("fastmath", "overflowFlags") and not name.startswith("ktdf_arch.")
         }
         parameters["memory"] = handle.unit_name
         reads: dict[str, Attribute] = {}
