@@ -25,6 +25,7 @@ _HOMES = {
     "UnsupportedError": "spyresim.errors",
     "run_dataflow": "spyresim.dataflow_level",
     "run_ktir": "spyresim.ktir_level",
+    "run_schedule": "spyresim.schedule_level",
 }
 
 __all__ = sorted(_HOMES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from ktir.errors import Diagnostic
+from ktir.ir import Operation
 from ktir.location import Location
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "StaleReadFault",
     "UnsupportedError",
     "UnwrittenReadFault",
+    "unsupported",
 ]
 
 
@@ -171,6 +173,11 @@ class DeadlockFault(ExecutionFault):
     """Nobody can go on; `waiting` says who waits for what."""
 
     waiting: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+def unsupported(op: Operation, what: str) -> UnsupportedError:
+    """The error for an operation that is valid but not executed; `what` names what is missing."""
+    return UnsupportedError(what, Site(op.name, op.location))
 
 
 def _located(message: str, site: Site) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.interface import constant_buffers, find_function, signature
-from ktir.ir import Operation
+from ktir.ir import Operation, Value
 from ktir.machine import Machine
 from spyresim.arguments import Binding, bind
 from spyresim.errors import ExecutionFault, Site, UnsupportedError
@@ -25,7 +25,7 @@ from spyresim.sequential.memrefs import MEMREFS
 from spyresim.sequential.structured import STRUCTURED
 from spyresim.sequential.tensors import TENSORS
 
-__all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir"]
+__all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir", "with_switches"]
 
 KTIR_HANDLERS = BASIC.extended(KERNELS, TENSORS, STRUCTURED, MEMREFS)
 
@@ -82,9 +82,20 @@ def with_switches(module: Module, machine: Machine) -> Module:
 
 
 def run_bound(
-    module: Module, kernel: Func, binding: Binding, handlers: Handlers, level: str, budget: int
+    module: Module,
+    kernel: Func,
+    binding: Binding,
+    handlers: Handlers,
+    level: str,
+    budget: int,
+    prepare: Callable[[Interpreter, int], None] | None = None,
+    grain: int | None = None,
 ) -> Result:
-    """Execute a kernel on bound arguments with a table of handlers."""
+    """Execute a kernel on bound arguments with a table of handlers.
+
+    `prepare` gets the interpreter and the number of tiles before anything runs; `grain` is the granularity in
+    bytes of who owns what in the scratchpads (default: a stick).
+    """
     machine = binding.machine
     grid = grid_of(kernel) or (1,)
     tiles = math.prod(grid)
@@ -95,21 +106,27 @@ def run_bound(
         )
     device = DeviceMemory(stick=machine.stick_bytes)
     for buffer in binding.buffers:
-        bank = device.allocate(buffer.name, buffer.address, max(buffer.size, 1))
+        try:
+            bank = device.allocate(buffer.name, buffer.address, max(buffer.size, 1))
+        except ValueError as error:
+            raise UnsupportedError(f"views at constant addresses that overlap: {error}") from error
         if buffer.data is not None:
             bank.write_bytes(0, 0, buffer.data)
-    functions = _Functions(module)
+    structure = _Structure(module)
     run = Interpreter(
         machine=machine,
         handlers=handlers,
         device=device,
-        scratchpad=Bank("scratchpad", tiles, machine.scratchpad_bytes, machine.stick_bytes),
-        lookup=functions.lookup,
-        definer=functions.defuse.definer,
+        scratchpad=Bank("scratchpad", tiles, machine.scratchpad_bytes, machine.stick_bytes, grain=grain),
+        lookup=structure.lookup,
+        definer=structure.defuse.definer,
+        loop_of=structure.loop_of,
         counters=Counters(),
         level=level,
         budget=budget,
     )
+    if prepare is not None:
+        prepare(run, tiles)
     run.call(kernel, binding.values, Frame(np.arange(tiles, dtype=np.int64), grid))
     outputs = {
         buffer.name: binding.output(buffer, device.allocation(buffer.name).bank.read_bytes(0, 0, buffer.size))
@@ -120,8 +137,8 @@ def run_bound(
     return Result(outputs, report)
 
 
-class _Functions:
-    """Finds the body of a called function: the nearest symbol, or the definition behind a declaration."""
+class _Structure:
+    """Who calls, defines and contains what in a module."""
 
     def __init__(self, module: Module) -> None:
         self.defuse = DefUse(module)
@@ -131,6 +148,7 @@ class _Functions:
                 self._bodies.setdefault(op.symbol, []).append(op)
 
     def lookup(self, at: Operation, name: str) -> Func:
+        """The body of a called function: the nearest symbol, or the definition behind a declaration."""
         short = name.rsplit("::", 1)[-1]
         found = self.defuse.symbol(at, short)
         if isinstance(found, Func) and not found.is_declaration:
@@ -141,3 +159,10 @@ class _Functions:
                 f"call of '{name}', which has {len(bodies)} definitions", Site(at.name, at.location)
             )
         return bodies[0]
+
+    def loop_of(self, value: Value) -> Operation | None:
+        """The operation whose block has `value` as an argument."""
+        if self.defuse.definer(value) is not None:
+            return None
+        block = self.defuse.defining_block(value)
+        return None if block is None else self.defuse.owner(block)

@@ -17,7 +17,7 @@ from ktir.dialects.func import Func
 from ktir.ir import Block, Operation, Value
 from ktir.machine import Machine
 from ktir.opdef import TERMINATOR
-from spyresim.errors import BudgetFault, ExecutionFault, Site, UnsupportedError
+from spyresim.errors import BudgetFault, ExecutionFault, Site, UnsupportedError, unsupported
 from spyresim.meaning import evaluate, has_meaning
 from spyresim.meaning.formats import Array
 from spyresim.report import Counters
@@ -137,8 +137,9 @@ class Handlers:
 class Interpreter:
     """One run: machine, memories, functions, counters.
 
-    `lookup` finds the function that a call names, `definer` the operation of a value. `owner` numbers the
-    program on whose behalf tiles act; `domains` are the iteration spaces of open structured operations.
+    `lookup` finds the function that a call names, `definer` the operation of a value,
+    `loop_of` the operation whose block argument a value is. `domains` are the
+    iteration spaces of open structured operations.
     """
 
     machine: Machine
@@ -147,10 +148,10 @@ class Interpreter:
     scratchpad: Bank
     lookup: Callable[[Operation, str], Func]
     definer: Callable[[Value], Operation | None]
+    loop_of: Callable[[Value], Operation | None]
     counters: Counters
     level: str = "ktir"
     budget: int = DEFAULT_BUDGET
-    owner: int = 1
     cache: dict[Any, Any] = attrs.field(factory=dict)
     warnings: dict[str, None] = attrs.field(factory=dict)
     domains: list[tuple[int, ...]] = attrs.field(factory=list)
@@ -214,7 +215,7 @@ class Interpreter:
             return handler(self, frame, op)
         if has_meaning(type(op)):
             return self.elementwise(op, [frame.array(value) for value in op.operands], frame)
-        raise UnsupportedError(f"operation '{op.name}' at level {self.level}", Site(op.name, op.location))
+        raise unsupported(op, f"operation '{op.name}' at level {self.level}")
 
     def elementwise(self, op: Operation, operands: Sequence[Array], frame: Frame) -> Results:
         """An operation of the table of meanings on arrays of equal rank (scalars broadcast to tensors)."""

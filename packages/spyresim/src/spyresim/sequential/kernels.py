@@ -14,7 +14,7 @@ from ktir.dtypes import element_bytes
 from ktir.ir import Operation, Value
 from ktir.machine import AddressUnit
 from ktir.types import Type, element_or_self
-from spyresim.errors import ExecutionFault, OutOfRangeFault, Site, UnsupportedError
+from spyresim.errors import ExecutionFault, OutOfRangeFault, Site, unsupported
 from spyresim.meaning.formats import Array, held_dtype
 from spyresim.sequential.access import IntArray, Nest, Pattern, Scattered
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
@@ -79,7 +79,7 @@ def memory_view(run: Interpreter, frame: Frame, op: ktdp.ConstructMemoryView) ->
         case ktdp.MemorySpace(ct_id=ct_id):
             return [View(run.scratchpad, ct_id, base, element, sizes, strides)]
         case space:
-            raise UnsupportedError(f"memory space {space}", Site(op.name, op.location))
+            raise unsupported(op, f"memory space {space}")
 
 
 @attrs.frozen(eq=False)
@@ -105,9 +105,7 @@ def distributed_view(run: Interpreter, frame: Frame, op: ktdp.ConstructDistribut
         view = frame[value]
         definer = run.definer(value)
         if not isinstance(view, View) or not isinstance(definer, ktdp.ConstructMemoryView):
-            raise UnsupportedError(
-                "a distributed view of something other than memory views", Site(op.name, op.location)
-            )
+            raise unsupported(op, "a distributed view of something other than memory views")
         symbols = tuple(frame.number(size) for size in definer.sizes)
         coordinates = definer.coordinate_set.set
         box = coordinates.bounding_box(symbols[: coordinates.num_symbols])
@@ -143,7 +141,7 @@ def _tile_extents(
     """The shape of the data: that of the type, dynamic extents from the point set."""
     if None in type.shape:
         if len(natural) != type.rank:
-            raise UnsupportedError("dynamic extents of a tile that is no box", Site(op.name, op.location))
+            raise unsupported(op, "dynamic extents of a tile that is no box")
         return tuple(n if extent is None else extent for extent, n in zip(type.shape, natural, strict=True))
     extents = type.static_shape()
     if math.prod(extents) != count:
@@ -224,7 +222,7 @@ def access_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructAccessTile) ->
             rows, extents = ordered_points(op, points, order, symbols, op.type)
             return [PointTile(view, anchor[:, None, :] + rows[None, :, :], extents)]
         case _:
-            raise UnsupportedError("an access tile of a tensor", Site(op.name, op.location))
+            raise unsupported(op, "an access tile of a tensor")
 
 
 def _check_rank(op: Operation, given: int, rank: int) -> None:
@@ -237,7 +235,7 @@ def indirect_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructIndirectAcce
     """Index values are read when the tile is constructed."""
     view = frame[op.base]
     if not isinstance(view, View | DistributedView):
-        raise UnsupportedError("an indirect access tile of a tensor", Site(op.name, op.location))
+        raise unsupported(op, "an indirect access tile of a tensor")
     symbols = tuple(frame.number(value) for value in op.symbol_operands)
     rows, extents = ordered_points(
         op, op.variables_space_set.set, op.variables_space_order.map, symbols, op.type
@@ -309,7 +307,7 @@ def _access(
     batch = len(starts)
     tiles = frame.tiles if batch == frame.batch else frame.tiles[:1]
     rows = tiles if view.row is None else np.full(batch, view.row, np.int64)
-    return Access(tiles, rows, starts, pattern, dtype, run.site(op), run.owner)
+    return Access(tiles, rows, starts, pattern, dtype, run.site(op), view.owner)
 
 
 def element_anchor(view: View, anchor: IntArray) -> IntArray:
@@ -360,9 +358,7 @@ def load(run: Interpreter, frame: Frame, op: ktdp.Load) -> Results:
         case PointTile():
             return [_load_points(run, frame, op, tile)]
         case _:
-            raise UnsupportedError(
-                "a load from something other than an access tile", Site(op.name, op.location)
-            )
+            raise unsupported(op, "a load from something other than an access tile")
 
 
 @KERNELS.executes(ktdp.Store)
@@ -379,9 +375,7 @@ def store(run: Interpreter, frame: Frame, op: ktdp.Store) -> Results:
             _check_shape(op, data, tile.extents)
             _store_points(run, frame, op, tile, data)
         case _:
-            raise UnsupportedError(
-                "a store to something other than an access tile", Site(op.name, op.location)
-            )
+            raise unsupported(op, "a store to something other than an access tile")
     return ()
 
 
@@ -427,7 +421,7 @@ def _element_accesses(
         starts = base + element_anchor(view, local) * dtype.itemsize
         tiles = frame.tiles[owners] if batch == frame.batch else np.full(len(owners), frame.tiles[0])
         rows = tiles if view.row is None else np.full(len(owners), view.row, np.int64)
-        found.append((view, positions, Access(tiles, rows, starts, scalar, dtype, run.site(op), run.owner)))
+        found.append((view, positions, Access(tiles, rows, starts, scalar, dtype, run.site(op), view.owner)))
     return found
 
 

@@ -6,7 +6,7 @@ A `Bank` is the same memory in several instances (the scratchpads of all cores, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -29,7 +29,7 @@ __all__ = ["FILL_BYTE", "HOST", "Access", "Bank", "DeviceMemory", "Memory"]
 FILL_BYTE = 0xCD
 NOBODY = 0
 HOST = -1
-"""Owner of what the host has uploaded."""
+"""Owner of what belongs to nobody in particular: uploads, and everything that a kernel's own views write."""
 _FIRST_BYTES = 1 << 14
 
 
@@ -48,7 +48,7 @@ class Access:
     pattern: Pattern
     dtype: np.dtype[Any]
     site: Callable[[int | None], Site]
-    owner: int = 1
+    owner: int = HOST
 
     @property
     def item(self) -> int:
@@ -104,8 +104,7 @@ class Memory:
 class Bank(Memory):
     """`instances` memories of `size` bytes each; the backing store grows to what is touched.
 
-    `pinned` byte ranges keep their contents for everybody; elsewhere a stick may only be read by the owner
-    that wrote it.
+    Who has written is known for every `grain` bytes (a divisor of the stick): only that owner may read them.
     """
 
     def __init__(
@@ -115,14 +114,14 @@ class Bank(Memory):
         size: int,
         stick: int = 128,
         numbered: bool = True,
-        pinned: Sequence[tuple[int, int]] | None = (),
+        grain: int | None = None,
     ) -> None:
         self.label = label
         self.instances = instances
         self.size = size
         self.stick = stick
+        self.grain = stick if grain is None else grain
         self._numbered = numbered
-        self._pinned = pinned
         self._held = 0
         self._data: npt.NDArray[np.uint8] = np.empty((instances, 0), np.uint8)
         self._owner: npt.NDArray[np.int32] = np.empty((instances, 0), np.int32)
@@ -136,9 +135,9 @@ class Bank(Memory):
         if held <= self._held:
             return
         data = np.full((self.instances, held), FILL_BYTE, np.uint8)
-        owner = np.full((self.instances, held // self.stick), NOBODY, np.int32)
+        owner = np.full((self.instances, held // self.grain), NOBODY, np.int32)
         data[:, : self._held] = self._data
-        owner[:, : self._held // self.stick] = self._owner
+        owner[:, : self._held // self.grain] = self._owner
         self._data, self._owner, self._held = data, owner, held
 
     def name(self, row: int) -> str:
@@ -152,10 +151,11 @@ class Bank(Memory):
         end = start + len(data)
         self._grow(end)
         first, last = start // self.stick, -(-end // self.stick)
-        fresh = first + np.flatnonzero(self._owner[row, first:last] == NOBODY)
+        grains = self._owner[row].reshape(-1, self.stick // self.grain)
+        fresh = first + np.flatnonzero((grains[first:last] == NOBODY).all(axis=1))
         self._data[row].reshape(-1, self.stick)[fresh] = 0
         self._data[row, start:end] = data
-        self._owner[row, first:last] = owner
+        grains[first:last] = owner
 
     def read_bytes(self, row: int, start: int, size: int) -> npt.NDArray[np.uint8]:
         """A copy of bytes, whoever has written them."""
@@ -238,57 +238,55 @@ class Bank(Memory):
         offsets = access.pattern.offsets()
         return places.reshape(-1, *([1] * offsets.ndim)) + offsets
 
-    def _sticks(self, access: Access) -> IntArray:
-        """Flat numbers of all sticks that are touched (some more than once); shape (tiles, k)."""
+    def _blocks(self, access: Access, block: int) -> IntArray:
+        """Flat numbers of all blocks of bytes that are touched (some more than once); (tiles, k)."""
         runs, length = access.pattern.runs()
         first = self._flat_starts(access)[:, None] + runs[None, :] * access.item
         size = length * access.item
-        steps = np.append(np.arange(0, size - 1, self.stick), size - 1) if size > 1 else np.zeros(1, np.int64)
-        return np.asarray((first[:, :, None] + steps).reshape(len(first), -1) // self.stick)
+        steps = np.append(np.arange(0, size - 1, block), size - 1) if size > 1 else np.zeros(1, np.int64)
+        return np.asarray((first[:, :, None] + steps).reshape(len(first), -1) // block)
 
     def _check_owners(self, access: Access) -> None:
-        sticks = self._sticks(access)
-        owners = self._owner.reshape(-1)[sticks]
-        bad = owners == NOBODY
-        if self._pinned is not None:
-            bad |= (owners != access.owner) & (owners != HOST)
+        blocks = self._blocks(access, self.grain)
+        owners = self._owner.reshape(-1)[blocks]
+        bad = owners != access.owner
         if not bad.any():
             return
-        for position, column in np.argwhere(bad):
-            row = int(access.rows[position])
-            address = int(sticks[position, column]) * self.stick - row * self._held
-            owner = int(owners[position, column])
-            site = access.site(int(access.tiles[position]))
-            if owner == NOBODY:
-                raise UnwrittenReadFault(
-                    f"read of {self.name(row)} in the stick at {address:#x}, which nobody has written",
-                    site=site,
-                    memory=self.name(row),
-                    address=address,
-                    size=self.stick,
-                )
-            if not self._is_pinned(address):
-                raise StaleReadFault(
-                    f"read of {self.name(row)} in the stick at {address:#x}, which holds a temporary of "
-                    f"another program",
-                    site=site,
-                    memory=self.name(row),
-                    address=address,
-                    size=self.stick,
-                    owner=str(owner),
-                )
-
-    def _is_pinned(self, address: int) -> bool:
-        return any(low < address + self.stick and address < high for low, high in self._pinned or ())
+        position, column = (int(v) for v in np.argwhere(bad)[0])
+        row = int(access.rows[position])
+        address = int(blocks[position, column]) * self.grain - row * self._held
+        owner = int(owners[position, column])
+        site = access.site(int(access.tiles[position]))
+        where = f"read of {self.name(row)} at {address:#x}"
+        if owner == NOBODY:
+            raise UnwrittenReadFault(
+                f"{where}, which nobody has written",
+                site=site,
+                memory=self.name(row),
+                address=address,
+                size=self.grain,
+            )
+        raise StaleReadFault(
+            f"{where}, which holds {_owned(owner)}, for {_owned(access.owner)}",
+            site=site,
+            memory=self.name(row),
+            address=address,
+            size=self.grain,
+            owner=str(owner),
+        )
 
     def _claim(self, access: Access) -> None:
-        """Mark the sticks as written; what a partial store leaves of a never-written stick becomes zero."""
-        sticks = self._sticks(access)
-        flat = self._owner.reshape(-1)
-        fresh = sticks[flat[sticks] == NOBODY]
+        """Mark as written; what a partial store leaves of a never-written stick becomes zero."""
+        sticks = self._blocks(access, self.stick)
+        grains = self._owner.reshape(-1, self.stick // self.grain)
+        fresh = sticks[(grains[sticks] == NOBODY).all(axis=-1)]
         if fresh.size:
             self._data.reshape(-1, self.stick)[fresh] = 0
-        flat[sticks] = access.owner
+            grains[fresh] = access.owner
+        if self.grain == self.stick:
+            grains[sticks] = access.owner
+        else:
+            self._owner.reshape(-1)[self._blocks(access, self.grain)] = access.owner
 
     def _check_conflict(self, access: Access, data: Array) -> None:
         """Read back: an element that differs was overwritten by another tile of the same operation."""
@@ -321,6 +319,10 @@ class Bank(Memory):
         )
 
 
+def _owned(owner: int) -> str:
+    return "data of a view" if owner == HOST else f"a temporary of program call {owner}"
+
+
 @attrs.frozen(eq=False)
 class Allocation:
     """A named range of device memory."""
@@ -347,7 +349,7 @@ class DeviceMemory(Memory):
         for other in self._allocations:
             if base < other.end and other.base < base + size:
                 raise ValueError(f"'{name}' at {base:#x} overlaps '{other.name}' at {other.base:#x}")
-        bank = Bank(name, 1, size, self.stick, numbered=False, pinned=None)
+        bank = Bank(name, 1, size, self.stick, numbered=False)
         self._allocations.append(Allocation(name, base, bank))
         self._allocations.sort(key=lambda a: a.base)
         return bank

@@ -11,7 +11,7 @@ from ktir.dialects import memref
 from ktir.dialects.slices import static_values
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType
-from spyresim.errors import ExecutionFault, Site, UnsupportedError
+from spyresim.errors import ExecutionFault, Site, unsupported
 from spyresim.meaning.formats import Array, held_dtype
 from spyresim.sequential.access import IntArray, Nest
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
@@ -27,7 +27,7 @@ def view_of(frame: Frame, op: Operation, value: Value) -> View:
     """A memref operand; `UnsupportedError` if it is something else."""
     found = frame[value]
     if not isinstance(found, View):
-        raise UnsupportedError(f"a memref that is a {type(found).__name__}", Site(op.name, op.location))
+        raise unsupported(op, f"a memref that is a {type(found).__name__}")
     return found
 
 

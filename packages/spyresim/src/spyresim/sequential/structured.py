@@ -16,7 +16,7 @@ from ktir.affine import AffineMap, Const, Dim
 from ktir.dialects import linalg
 from ktir.ir import Block, Operation, Value
 from ktir.types import FloatType, element_or_self
-from spyresim.errors import ExecutionFault, Site, UnsupportedError
+from spyresim.errors import ExecutionFault, Site, UnsupportedError, unsupported
 from spyresim.meaning.formats import Array, float_format, held_dtype
 from spyresim.sequential.access import Nest
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
@@ -52,9 +52,7 @@ def _extents(op: linalg.LinalgOp, operands: Sequence[Array]) -> tuple[int, ...]:
                     )
                 extents[expr.position] = extent
     if None in extents:
-        raise UnsupportedError(
-            f"loop {extents.index(None)} of a structured operation has no extent", Site(op.name, op.location)
-        )
+        raise unsupported(op, f"loop {extents.index(None)} of a structured operation has no extent")
     return tuple(extent for extent in extents if extent is not None)
 
 

@@ -16,7 +16,7 @@ from ktir.types import Type
 from spyresim.errors import Site, UnsupportedError
 from spyresim.meaning.formats import Array
 from spyresim.sequential.access import IntArray, Pattern
-from spyresim.sequential.memory import Memory
+from spyresim.sequential.memory import HOST, Memory
 
 __all__ = ["AccessTile", "Batched", "RuntimeValue", "View", "merge", "spread", "take", "uniform"]
 
@@ -36,8 +36,8 @@ RuntimeValue: TypeAlias = Array | Batched
 class View(Batched):
     """A memref: element x lies at ``base + item * sum(x[j] * strides[j])`` bytes of `memory`.
 
-    `base` has a batch axis.  `row` is the memory's instance, None for that of the executing core.  `origin`
-    is an additional offset in elements that casts have put in (also with a batch axis).
+    `base` has a batch axis.  `row` is the memory's instance, None for that of the executing core.  `owner` is
+    on whose behalf it reads and writes: `HOST` for views of the kernel, a program call for its temporaries.
     """
 
     memory: Memory
@@ -46,6 +46,7 @@ class View(Batched):
     element: Type
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    owner: int = HOST
 
     def take(self, positions: IntArray) -> View:
         return attrs.evolve(self, base=_take(self.base, positions))
