@@ -207,6 +207,11 @@ class Kernel:
         attribute = splat(value, TensorType(tuple(shape), as_type(element)))
         return Tensor(self.emitter, self.emitter.constant(attribute))
 
+    def splat(self, value: Scalar, shape: Sequence[int]) -> Tensor:
+        """A tensor with a scalar everywhere."""
+        type = TensorType(tuple(shape), value.type)
+        return Tensor(self.emitter, self.emitter.value(tensor.Splat.create((value.value,), (type,))))
+
     def empty(self, shape: Sequence[int], element: Type | str) -> Tensor:
         """A tensor without defined contents."""
         type = TensorType(tuple(shape), as_type(element))
