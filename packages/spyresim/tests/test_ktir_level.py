@@ -452,7 +452,7 @@ class TestMemory:
                 k.store("x", "wt", (64,)),
             ],
         )
-        with pytest.raises(UnwrittenReadFault, match="scratchpad of core 0 in the stick at 0x0"):
+        with pytest.raises(UnwrittenReadFault, match="scratchpad of core 0 at 0x0, which nobody"):
             run(text)
 
     def test_a_partial_store_fills_the_rest_of_its_stick_with_zeros(self) -> None:
