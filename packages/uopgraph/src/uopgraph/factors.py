@@ -40,6 +40,9 @@ def split_factor(node: UOp) -> tuple[UOp, int]:
     return node, 1
 
 
+#: Factors into which a product is split at most.
+_FACTORS = 64
+
 #: Nesting of sums and products below which an exact quotient is not looked for.
 _NESTING = 64
 
@@ -65,7 +68,7 @@ def divides(node: UOp, n: int, nesting: int = 0) -> UOp | None:
 
 
 def _divide_product(node: UOp, n: int, nesting: int) -> UOp | None:
-    terms = node.split_uop(Ops.MUL)
+    terms = node.split_uop(Ops.MUL, _FACTORS)
     left = n
     out: list[UOp] = []
     for t in reversed(terms):
@@ -87,7 +90,7 @@ def product_factors(node: UOp) -> tuple[Counter[UOp], int]:
     """The symbolic factors of a product as a multiset, and its constant."""
     factors: Counter[UOp] = Counter()
     constant = 1
-    for t in node.split_uop(Ops.MUL):
+    for t in node.split_uop(Ops.MUL, _FACTORS):
         if t.op is Ops.CONST and type(t.arg) is int:
             constant *= t.arg
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Mapping
@@ -71,7 +72,14 @@ def graph_rewrite(
             result = engine(root, watch.matcher(after), watch.matcher(before), ctx, enter_calls)
             watch.finish(result)
             return result
-    return engine(root, after, before, ctx, enter_calls)
+    # nodes form no cycles: the cyclic collector only costs time here (graph spec 2.4, rule 8)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return engine(root, after, before, ctx, enter_calls)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 #: The running profile or trace (``uopgraph.trace`` sets it); None costs one look-up per rewrite.
@@ -85,23 +93,24 @@ def _frozen_body(node: UOp, enter_calls: bool) -> UOp | None:
 
 
 def _before(
-    node: UOp, matcher: PatternMatcher, ctx: Any, memo: dict[UOp, UOp], fired: _Fired
+    node: UOp, matcher: PatternMatcher, ctx: Any, memo: dict[UOp, UOp | None], fired: _Fired
 ) -> tuple[UOp, bool]:
-    """Apply a pre-order matcher until nothing changes; (result, stopped by a gate)."""
-    seen = {node}
+    """Apply a pre-order matcher until nothing changes; (result, stopped by a gate). Each node is offered once."""
+    seen: set[UOp] | None = None
     current = node
     while True:
-        try:
-            found = memo.get(current)
-            if found is None:
+        if current in memo:
+            found = memo[current]
+        else:
+            try:
                 found = matcher.rewrite(current, ctx)
-                memo[current] = current if found is None else found
-            elif found is current:
-                found = None
-        except BottomUpGate:
-            return current, True
+            except BottomUpGate:
+                return current, True
+            memo[current] = found
         if found is None:
             return current, False
+        if seen is None:
+            seen = {current}
         fired.last.append((matcher, current, ctx))
         if found in seen:
             raise fired.error("infinite loop in fixed_point_rewrite")
@@ -119,7 +128,7 @@ def _fixed_point(
     stack: list[tuple[UOp, int, UOp]] = [(root, 0, root)]
     waiting: dict[UOp, list[tuple[UOp, int, UOp]]] = {}
     linked: dict[UOp, UOp] = {}
-    memo: dict[UOp, UOp] = {}
+    memo: dict[UOp, UOp | None] = {}
     fired = _Fired()
     limit = STACK_LIMIT
     while stack:

@@ -82,8 +82,8 @@ def _factor_out(root: UOp) -> UOp | None:
     ):
         return None
     closed = {r for e in ranges for r in e.ranges}
-    out = [f for f in x.split_uop(Ops.MUL) if not any(r in closed for r in f.ranges)]
-    inside = [f for f in x.split_uop(Ops.MUL) if f not in out]
+    out = [f for f in x.split_uop(Ops.MUL, 64) if not any(r in closed for r in f.ranges)]
+    inside = [f for f in x.split_uop(Ops.MUL, 64) if f not in out]
     if not out or not inside or any(f.dtype is not x.dtype for f in (*out, *inside)):
         return None
     return root.rebuild((inside[0].uprod(*inside[1:]), *ranges)).uprod(*out)

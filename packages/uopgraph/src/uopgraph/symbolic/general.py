@@ -18,7 +18,7 @@ _STRONG: Final = dtypes.ints
 _EXACT: Final = dtypes.exact
 
 #: How many nodes rule A10 looks through in a branch.
-_CLOSURE: Final = 200
+_CLOSURE: Final = 48
 
 
 def _two_stage(root: UOp, x: UOp, c1: UOp, c2: UOp) -> UOp | None:
@@ -142,6 +142,8 @@ def _same_conditions(root: UOp, c: UOp, t: UOp, f: UOp, t2: UOp, f2: UOp) -> UOp
 
 def _occurs(target: UOp, root: UOp) -> bool | None:
     """Whether `target` is at or below `root`; None when the search meets an INDEX or grows too large."""
+    if root.depth > _CLOSURE:
+        return None
     seen = {root}
     stack = [root]
     found = False

@@ -212,7 +212,7 @@ def _factor_out(root: UOp) -> UOp | None:
     closed = {r for e in ranges for r in e.ranges}
     out: list[UOp] = []
     inside: list[UOp] = []
-    for f in x.split_uop(Ops.MUL):
+    for f in x.split_uop(Ops.MUL, 64):
         free = not any(r in closed for r in f.ranges) and (op is Ops.ADD or f.vmin >= 0)
         (out if free else inside).append(f)
     if not out or not inside or any(f.dtype is not x.dtype for f in (*out, *inside)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import attrs
 
@@ -56,12 +57,20 @@ def is_int_const(x: UOp) -> bool:
     return x.op is Ops.CONST and x.arg is not Invalid
 
 
+#: Steps after which a sum is taken for one with shared parts.
+_TREE: Final = 4096
+
+
 def linear(x: UOp) -> Linear:
     """`x` as a linear form; a product of a sum by a constant is distributed."""
     terms: dict[UOp, int] = {}
     const = 0
     stack = [(x, 1)]
+    steps = 0
     while stack:
+        steps += 1
+        if steps > _TREE:
+            return _shared_linear(x)
         node, scale = stack.pop()
         if node.op is Ops.ADD:
             stack.append((node.src[1], scale))
@@ -74,6 +83,50 @@ def linear(x: UOp) -> Linear:
                 stack.append((base, scale * factor))
             else:
                 terms[base] = terms.get(base, 0) + scale * factor
+    return Linear({t: f for t, f in terms.items() if f}, const)
+
+
+def _parts(node: UOp) -> tuple[tuple[UOp, int], ...]:
+    """What a node of a sum is made of: ((part, factor), ...), nothing for a term or a constant."""
+    if node.op is Ops.ADD:
+        return ((node.src[0], 1), (node.src[1], 1))
+    if node.op is Ops.CONST:
+        return ()
+    base, factor = split_factor(node)
+    opened = base is not node and base.op in (Ops.ADD, Ops.MUL, Ops.CONST)
+    return ((base, factor),) if opened else ()
+
+
+def _shared_linear(x: UOp) -> Linear:
+    """:func:`linear` for sums with shared parts: every part is opened once, with its whole factor."""
+    order: list[UOp] = []
+    seen = {x}
+    stack = [(x, iter(_parts(x)))]
+    while stack:
+        node, parts = stack[-1]
+        for part, _ in parts:
+            if part not in seen:
+                seen.add(part)
+                stack.append((part, iter(_parts(part))))
+                break
+        else:
+            order.append(node)
+            stack.pop()
+    factors = dict.fromkeys(order, 0)
+    factors[x] = 1
+    terms: dict[UOp, int] = {}
+    const = 0
+    for node in reversed(order):
+        f, parts_of = factors[node], _parts(node)
+        for part, g in parts_of:
+            factors[part] += f * g
+        if parts_of:
+            continue
+        if is_int_const(node):
+            const += int(node.arg) * f
+        else:
+            base, g = split_factor(node)
+            terms[base] = terms.get(base, 0) + f * g
     return Linear({t: f for t, f in terms.items() if f}, const)
 
 

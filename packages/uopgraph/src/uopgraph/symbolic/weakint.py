@@ -41,7 +41,7 @@ def _is_canonical_step(x: UOp) -> bool:
 
 def _has_quotient(x: UOp) -> bool:
     return _base(x).op in (Ops.FLOORDIV, Ops.FLOORMOD) or (
-        _base(x).op is Ops.MUL and any(s.op is Ops.FLOORDIV for s in _base(x).split_uop(Ops.MUL))
+        _base(x).op is Ops.MUL and any(s.op is Ops.FLOORDIV for s in _base(x).split_uop(Ops.MUL, _FACTORS))
     )
 
 
@@ -60,11 +60,32 @@ def canonical_sum(x: UOp) -> UOp | None:
     return form.node()
 
 
+#: Products of more factors keep their form: repeated squaring has exponentially many.
+_FACTORS: Final = 32
+
+
+def _is_canonical_factor(x: UOp) -> bool:
+    """True when `x` = left * right adds a later factor to an already canonical product (an O(1) test)."""
+    left, right = x.src
+    if left.op is Ops.CONST or right.op is Ops.MUL:
+        return False
+    if left.op is Ops.MUL and left.src[1].op is Ops.CONST:
+        return False
+    if right.op is Ops.CONST:
+        return is_int_const(right) and right.arg not in (0, 1) and left.op is not Ops.ADD
+    return compare(left.src[1] if left.op is Ops.MUL else left, right) <= 0
+
+
 def canonical_product(x: UOp) -> UOp | None:
     """O1-O3, A3: factors in key order, the constant last and distributed over a sum."""
+    if _is_canonical_factor(x):
+        return None
     constant = 1
     factors: list[UOp] = []
-    for f in x.split_uop(Ops.MUL):
+    flat = x.split_uop(Ops.MUL, _FACTORS)
+    if len(flat) >= _FACTORS:
+        return None
+    for f in flat:
         if is_int_const(f):
             constant *= int(f.arg)
         else:
