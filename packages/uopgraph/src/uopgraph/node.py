@@ -510,9 +510,11 @@ class UOp(Builders, metaclass=_Interning):
         return variables(self)
 
     def split_uop(self, op: Ops, limit: int = 1 << 16) -> list[UOp]:
-        """The terms of a chain of `op`, left to right. A shared sub-chain is written out at each use; beyond about
+        """The terms of a chain of `op`, left to right. A shared sub-chain is written out at each use; beyond
+        about
         `limit` terms the rest is left unsplit, so that repeated squaring cannot grow without bound."""
-        terms, stack = [], [self]
+        terms: list[UOp] = []
+        stack = [self]
         while stack:
             node = stack.pop()
             if node.op is op and len(terms) + len(stack) < limit:

@@ -95,7 +95,8 @@ def _frozen_body(node: UOp, enter_calls: bool) -> UOp | None:
 def _before(
     node: UOp, matcher: PatternMatcher, ctx: Any, memo: dict[UOp, UOp | None], fired: _Fired
 ) -> tuple[UOp, bool]:
-    """Apply a pre-order matcher until nothing changes; (result, stopped by a gate). Each node is offered once."""
+    """Apply a pre-order matcher until nothing changes; (result, stopped by a gate). Each node is offered
+    once."""
     seen: set[UOp] | None = None
     current = node
     while True:

@@ -342,7 +342,7 @@ _intermediate: Final = PatternMatcher(
         (UPat((Ops.BUFFER, Ops.ALLOC), name="x"), _define),
         (UPat(Ops.LOAD, name="x"), _load),
         (UPat(Ops.REWRITE_ERROR, name="x"), lambda x: isinstance(x.arg, str)),
-        (UPat((Ops.CUSTOM, Ops.CUSTOMI, Ops.GETADDR, Ops.CONTIGUOUS), name="x"), lambda x: True),
+        (UPat((Ops.CUSTOM, Ops.CUSTOMI, Ops.GETADDR), name="x"), lambda x: True),
     ]
 )
 full_spec: Final = _intermediate + tensor_spec

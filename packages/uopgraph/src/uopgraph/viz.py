@@ -1,6 +1,7 @@
 """A self-contained HTML page of graphs and recorded rewrites (graph spec 15).
 
-``uopgraph.viz.html(node)`` draws a graph; ``html(trace)`` lists the rewrites of a recording and steps through them:
+``uopgraph.viz.html(node)`` draws a graph; ``html(trace)`` lists the rewrites of a recording and steps
+through them:
 before and after, the changed nodes, the rule that fired. The page needs no network.
 """
 
@@ -99,7 +100,9 @@ class _Nodes:
         }
 
 
-def _graph(nodes: _Nodes, root: UOp, title: str, detail: str = "", changed: UOp | None = None) -> dict[str, Any]:
+def _graph(
+    nodes: _Nodes, root: UOp, title: str, detail: str = "", changed: UOp | None = None
+) -> dict[str, Any]:
     number = nodes.add(root)
     size = len(root.toposort())
     return {
@@ -140,7 +143,8 @@ def _record(nodes: _Nodes, trace: Trace, record: RewriteRecord) -> dict[str, Any
 
 
 def document(content: UOp | Trace, title: str = "uopgraph") -> dict[str, Any]:
-    """The data of a page: ``{"title", "nodes": [...], "groups": [{"name", "rewrites": [{"name", "steps"}]}]}``."""
+    """The data of a page: ``{"title", "nodes": [...], "groups": [{"name", "rewrites": [{"name",
+    "steps"}]}]}``."""
     nodes = _Nodes()
     if isinstance(content, UOp):
         steps = [_graph(nodes, content, "graph")]
@@ -148,10 +152,17 @@ def document(content: UOp | Trace, title: str = "uopgraph") -> dict[str, Any]:
         profile: list[dict[str, Any]] = []
     else:
         groups = [
-            {"name": g.name, "rewrites": [_record(nodes, content, r) for r in g.rewrites]} for g in content.groups
+            {"name": g.name, "rewrites": [_record(nodes, content, r) for r in g.rewrites]}
+            for g in content.groups
         ]
         profile = [
-            {"rule": s.location, "text": s.text, "hits": s.hits, "tries": s.tries, "ms": round(s.seconds * 1e3, 3)}
+            {
+                "rule": s.location,
+                "text": s.text,
+                "hits": s.hits,
+                "tries": s.tries,
+                "ms": round(s.seconds * 1e3, 3),
+            }
             for s in sorted(content.stats.values(), key=lambda s: -s.seconds)
         ]
     return {"title": title, "nodes": nodes.rows, "groups": groups, "profile": profile}
