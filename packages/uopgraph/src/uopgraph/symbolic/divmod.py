@@ -402,12 +402,9 @@ def _recombine_symbolic(form: Linear, t: UOp, m: int) -> Linear | None:
         return None
     quotient = b // y
     for q, f in form.terms.items():
-        if (
-            f == m
-            and q.op is Ops.MUL
-            and quotient in q.split_uop(Ops.MUL, 64)
-            and divide_exact(q, quotient) is y
-        ):
+        if f != m or q.op is not Ops.MUL or quotient not in q.split_uop(Ops.MUL, 64):
+            continue
+        if divide_exact(q, quotient) is y:
             rest = Linear({k: v for k, v in form.terms.items() if k is not t and k is not q}, form.const)
             return rest.plus(linear(b), m)
     return None
