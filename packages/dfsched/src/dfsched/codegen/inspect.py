@@ -7,7 +7,18 @@ from pathlib import Path
 from dfsched.codegen.errors import CodegenError
 from dfsched.image import Image, decode
 from dfsched.image.listing import listing
-from spyrert.spyrecode import Addr, Binary, BinaryOp, Const, Expr, Hcm, LaunchSpec, PayloadKind, SpyreCode, Sym
+from spyrert.spyrecode import (
+    Addr,
+    Binary,
+    BinaryOp,
+    Const,
+    Expr,
+    Hcm,
+    LaunchSpec,
+    PayloadKind,
+    SpyreCode,
+    Sym,
+)
 from spyrert.spyrecode import Image as Container
 
 __all__ = ["disassemble", "expression_text", "images_of"]
@@ -30,7 +41,9 @@ def images_of(code: SpyreCode) -> list[Image]:
             raise CodegenError.about(f"no image at {command.job_bin_ptr:#x}")
         container = Container.decode(data)
         if container.payload_kind != PayloadKind.DFBIN:
-            raise CodegenError.about(f"payload kind {container.payload_kind:#x} is no device image of this package")
+            raise CodegenError.about(
+                f"payload kind {container.payload_kind:#x} is no device image of this package"
+            )
         found.append(decode(container.payload))
     return found
 

@@ -70,7 +70,8 @@ def listing(image: Image, expressions: Sequence[str] = ()) -> str:
 
 
 def _lines(image: Image, expressions: Sequence[str]) -> Iterator[str]:
-    yield f"kernel {image.kernel} for {image.architecture} ({image.architecture_digest[:12]}), grid {image.grid}"
+    digest = image.architecture_digest[:12]
+    yield f"kernel {image.kernel} for {image.architecture} ({digest}), grid {image.grid}"
     yield f"f16 is {image.f16_format}"
     yield ""
     yield "memories"
@@ -153,7 +154,8 @@ def _descriptors(image: Image) -> Iterator[str]:
         yield f"shuffle{number} {shuffle.element.mlir} {picks} x {shuffle.repetition}{variables}{mask}"
     for number, opaque in enumerate(image.opaques):
         operands = [
-            f"{o.name} at {o.offset_bytes}: {o.lanes} x {o.element.mlir}" for o in (*opaque.inputs, *opaque.outputs)
+            f"{o.name} at {o.offset_bytes}: {o.lanes} x {o.element.mlir}"
+            for o in (*opaque.inputs, *opaque.outputs)
         ]
         parameters = "".join(f", {name} = {value}" for name, value in opaque.parameters)
         memory = image.memories[opaque.memory]
