@@ -8,7 +8,6 @@ a STAGE, a candidate buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -40,7 +39,6 @@ class Ranges:
     inputs: dict[UOp, Indices] = attrs.field(factory=dict)
     outputs: dict[UOp, Indices] = attrs.field(factory=dict)
     realized: dict[UOp, list[int]] = attrs.field(factory=dict)
-    reason: dict[UOp, str] = attrs.field(factory=dict)
     _next: int = 0
 
     def fresh(self, dim: int | UOp, axis_type: AxisType = AxisType.LOOP) -> UOp:
@@ -84,10 +82,7 @@ def assign_ranges(sink: UOp, config: Config) -> Ranges:
     found = Ranges()
     order = list(sink.toposort(enter_calls=False))
     for x in order:
-        if x.op is Ops.CONTIGUOUS:
-            found.realized[x] = []
-            found.reason[x] = "marked contiguous"
-        elif x.op is Ops.STORE:
+        if x.op is Ops.CONTIGUOUS or x.op is Ops.STORE:
             found.realized[x] = []
     consumers: dict[UOp, dict[UOp, None]] = {x: {} for x in order}
     for x in order:
@@ -111,7 +106,7 @@ def _assign(
     if x.op is Ops.REDUCE:
         ends.update(repeated)
     views = [seen_by(c, x, found.inputs[c]) for c in users]
-    marked: dict[int, str] = {}
+    marked: set[int] = set()
     if x in found.realized:
         out = tuple(found.fresh(d) for d in x.shape)
         ends = {}
@@ -130,18 +125,18 @@ def _assign(
                 entries.append(_merge(views, a))
             else:
                 entries.append(found.fresh(x.shape[a]))
-                marked[a] = f"consumers read it at different indices: {_names(users)}"
+                marked.add(a)
+        staged = bool(marked)
         if ends and (x.op in GroupOp.Elementwise or x.op is Ops.REDUCE):
-            why = f"repeated by {_names(users)}" if not marked else ""
+            # a value without dimensions is repeated like any other; it has no axis to mark
+            staged, ends = True, {}
             for a in axes:
                 if a not in marked:
-                    marked[a] = why or next(iter(marked.values()))
+                    marked.add(a)
                     entries[a] = found.fresh(x.shape[a])
-            ends = {}
         out = tuple(entries)
-        if marked:
+        if staged:
             found.realized[x] = sorted(marked)
-            found.reason[x] = next(iter(marked.values()))
     ends.update(repeated)
     inputs = out
     if x.op in GroupOp.Movement:
@@ -156,10 +151,6 @@ def _assign(
         ends.update({r: None for i in out[:grown] for r in i.ranges})
     found.inputs[x], found.outputs[x] = inputs, out
     ending[x] = ends
-
-
-def _names(users: Iterable[UOp]) -> str:
-    return ", ".join(sorted({u.op.name for u in users}))
 
 
 def apply_ranges(sink: UOp, found: Ranges) -> UOp:

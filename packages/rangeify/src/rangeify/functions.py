@@ -1,0 +1,184 @@
+"""The usual network functions as compositions of Tensor operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rangeify.errors import ShapeError
+from rangeify.tensor import Tensor
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """exp(x - max) over its sum, along `axis`."""
+    e = (x - x.max(axis, keepdims=True)).exp()
+    return e / e.sum(axis, keepdims=True)
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """The logarithm of :func:`softmax`, without forming it."""
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - shifted.exp().sum(axis, keepdims=True).log()
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, axis: int = -1
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) along `axis`, times `weight`, plus `bias`."""
+    centred = x - x.mean(axis, keepdims=True)
+    out = centred * ((centred * centred).mean(axis, keepdims=True) + eps).rsqrt()
+    return _affine(out, weight, bias)
+
+
+def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, axis: int = -1) -> Tensor:
+    """x / sqrt(mean of squares + eps) along `axis`, times `weight`."""
+    return _affine(x * ((x * x).mean(axis, keepdims=True) + eps).rsqrt(), weight, None)
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    scaled = x if weight is None else x * weight
+    return scaled if bias is None else scaled + bias
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x times the normal distribution function: x * (1 + erf(x / sqrt 2)) / 2."""
+    return x * ((x * (1 / math.sqrt(2))).erf() + 1) * 0.5
+
+
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return x * x.sigmoid()
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), written so that it does not overflow."""
+    return x.maximum(0) + ((-abs(x)).exp() + 1).log()
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x @ weight.T + bias; `weight` is (out, in)."""
+    out = x @ weight.transpose()
+    return out if bias is None else out + bias
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """softmax(query @ key.T / sqrt d) @ value over the last two axes.
+
+    `mask`: bool (False is masked) or added to the scores. `causal`: position i sees 0 ... i.
+    """
+    scores = query @ key.transpose() * (1 / math.sqrt(query.shape[-1]))
+    if causal:
+        rows, columns = scores.shape[-2:]
+        seen = Tensor.arange(rows).reshape(rows, 1) >= Tensor.arange(columns)
+        scores = seen.where(scores, float("-inf"))
+    if mask is not None:
+        scores = mask.where(scores, float("-inf")) if mask.dtype.is_bool else scores + mask
+    return softmax(scores) @ value
+
+
+def embedding(table: Tensor, index: Tensor) -> Tensor:
+    """Rows of `table` by an integer tensor; zeros for a row that does not exist."""
+    rows, width = table.shape
+    chosen = index.reshape((*index.shape, 1, 1)) == Tensor.arange(rows, index.dtype).reshape(rows, 1)
+    return chosen.where(table, 0).sum(-2).reshape((*index.shape, width))
+
+
+def rope(x: Tensor, base: float = 10000.0) -> Tensor:
+    """Rotary positions over the last two axes (position, even width): the two halves are rotated against
+    each other.
+    """
+    length, width = x.shape[-2:]
+    if width % 2:
+        raise ShapeError(f"rope of an odd width {width}")
+    half = width // 2
+    frequency = (Tensor.arange(half, "float32") * (-2 * math.log(base) / width)).exp()
+    angle = Tensor.arange(length, "float32").reshape(length, 1) * frequency
+    cosine, sine = angle.cos().cast(x.dtype), angle.sin().cast(x.dtype)
+    first, second = x[..., :half], x[..., half:]
+    return concatenate((first * cosine - second * sine, second * cosine + first * sine), -1)
+
+
+def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Join along an existing axis."""
+    return Tensor(parts[0].uop.cat(*(p.uop for p in parts[1:]), dim=axis))
+
+
+def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Join along a new axis."""
+    return Tensor(parts[0].uop.stack(*(p.uop for p in parts[1:]), dim=axis))
+
+
+def windows(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+    """Sliding windows over the last ``len(size)`` axes: (..., positions..., offsets...), by movement
+    alone.
+    """
+    n = len(size)
+    lead = x.shape[: x.ndim - n]
+    out, positions = x, []
+    for i, (k, s) in enumerate(zip(size, stride, strict=True)):
+        axis = len(lead) + 2 * i
+        extent = out.shape[axis]
+        if k > extent:
+            raise ShapeError(f"a window of {k} on an axis of {extent}")
+        count = (extent - k) // s + 1
+        out = _unfold(out, axis, k, s, count)
+        positions.append(count)
+    order = [
+        *range(len(lead)),
+        *(len(lead) + 2 * i for i in range(n)),
+        *(len(lead) + 2 * i + 1 for i in range(n)),
+    ]
+    return out.permute(tuple(order))
+
+
+def _unfold(x: Tensor, axis: int, size: int, stride: int, count: int) -> Tensor:
+    """Axis `axis` of extent e becomes (count, size): entry (p, o) is element p * stride + o.
+
+    The axis is repeated `size` times and read with one more column a row, so that row o is shifted by o.
+    """
+    extent = x.shape[axis]
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    repeated = x.reshape((*before, 1, extent, *after)).expand((*before, size + 1, extent, *after))
+    flat = repeated.reshape((*before, (size + 1) * extent, *after))
+    keep: list[Any] = [slice(None)] * len(before)
+    skewed = flat[(*keep, slice(0, size * (extent + 1)))].reshape((*before, size, extent + 1, *after))
+    rows = skewed[(*keep, slice(None), slice(0, (count - 1) * stride + 1, stride))]
+    a = len(before)
+    return rows.permute((*range(a), a + 1, a, *range(a + 2, rows.ndim)))
+
+
+def max_pool(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...] | None = None) -> Tensor:
+    """The maximum over windows of the last axes; `stride` defaults to `size`."""
+    n = len(size)
+    return windows(x, size, stride or size).max(tuple(range(-n, 0)))
+
+
+def avg_pool(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...] | None = None) -> Tensor:
+    """The mean over windows of the last axes; `stride` defaults to `size`."""
+    n = len(size)
+    return windows(x, size, stride or size).mean(tuple(range(-n, 0)))
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int] = (0, 0),
+) -> Tensor:
+    """Convolution of (batch, channels, height, width) with (out, channels, kh, kw)."""
+    batch, channels = x.shape[:2]
+    out, inner, kh, kw = weight.shape
+    if inner != channels:
+        raise ShapeError(f"conv2d of {channels} channels with a weight for {inner}")
+    padded = x.pad(((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    seen = windows(padded, (kh, kw), stride)
+    height, width = seen.shape[2:4]
+    product = seen.reshape(batch, 1, channels, height, width, kh, kw) * weight.reshape(
+        out, channels, 1, 1, kh, kw
+    )
+    total = product.sum((2, 5, 6))
+    return total if bias is None else total + bias.reshape(out, 1, 1)
