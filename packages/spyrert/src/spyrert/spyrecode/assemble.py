@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from spyrert.constants import align_up, program_address
 from spyrert.spyrecode.code import (
     DEFAULT_IMAGE,
@@ -52,7 +54,8 @@ def assemble(
     Args:
         payload: the program; opaque here.
         payload_kind: :class:`PayloadKind`, e.g. ``PayloadKind.DFBIN``.
-        launch: contract of the launch; gives the kernel's name and the f16 format.
+        launch: contract of the launch; gives the kernel's name and the f16 format. Its
+            ``bundle_symbolic_args`` is set from ``addressing``.
         symbols: exactly the symbols that the program uses as operands, by decreasing id. The position of a
         symbol is
             the index of its correction entry and the image's slot.
@@ -66,6 +69,7 @@ def assemble(
 
     Returns a validated artefact.
     """
+    launch = attrs.evolve(launch, bundle_symbolic_args=addressing is not Addressing.BAKED)
     hcm = Hcm(tuple(symbols))
     correction = Span(RESERVED_BYTES, hcm.output_size if symbols else 0)
     image_offset = align_up(correction.end)

@@ -364,6 +364,13 @@ class _Checker:
             self.fail(SpyreCodeSchemaError, "an artefact of version 1 needs 'args'", "/args")
         for pointer, text in code.launch.problems():
             self.fail(LaunchSpecError, text, pointer)
+        if code.launch.bundle_symbolic_args is (code.addressing is Addressing.BAKED):
+            self.fail(
+                LaunchSpecError,
+                f"bundle_symbolic_args is {code.launch.bundle_symbolic_args}, addressing is "
+                f"{code.addressing.value}",
+                "/addressing",
+            )
         if code.addressing is Addressing.BAKED:
             limit = MAX_BAKED_ARGUMENTS - (1 if code.launch.pool_size else 0)
             if len(code.launch.args) > limit:
