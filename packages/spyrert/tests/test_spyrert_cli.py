@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from spyrert import verification
 from spyrert.cli import main
 from spyrert.spyrecode import SpyreCode
 from spyrert.spyrecode.locate import locate
+from spyrert.verification import Values
 
 
 def call(*arguments: object) -> Result:
@@ -82,6 +85,121 @@ def test_pack_and_unpack(folder: Path, tmp_path: Path, code: SpyreCode) -> None:
     assert SpyreCode.read(tmp_path / "again") == code
     (tmp_path / "bad.spyrecode").write_bytes(b"PK\x03\x04 nonsense")
     assert call("unpack", tmp_path / "bad.spyrecode", tmp_path / "x").exit_code == 1
+
+
+@pytest.fixture
+def recorded(folder: Path) -> Path:
+    a = np.arange(280, dtype=np.float16).reshape(4, 70)
+    verification.record(folder, Values({0: a, 1: a}, {2: a * 4}, {"n": np.int64(2)}))
+    return folder
+
+
+def test_verify(recorded: Path, tmp_path: Path) -> None:
+    """checklist R24: exit codes, counts, the greatest difference with its place."""
+    result = call("verify", recorded)
+    assert (result.exit_code, result.stdout) == (0, "add: 1 outputs agree\n"), result.output
+    result = call("verify", recorded, "--bind", "n=3", "--save-output", tmp_path / "out")
+    assert result.exit_code == 1
+    assert (
+        "output 2 ('c'): 279 of 280 elements differ (99.6 %), greatest difference 558 absolute"
+        in result.stderr
+    )
+    assert "at (3, 69)" in result.stderr
+    assert np.load(tmp_path / "out" / "output2.npy")[0, 1] == 6
+    files = [recorded / "verify" / f"{name}.npy" for name in ("arg0", "arg1", "expected2")]
+    assert (
+        call(
+            "verify", recorded, "-i", files[0], "-i", files[1], "-o", files[2], "--bind", "n=2", "--exact"
+        ).exit_code
+        == 0
+    )
+    np.load(files[0]).tofile(tmp_path / "a.bin")
+    assert (
+        call(
+            "verify", recorded, "-i", tmp_path / "a.bin", "-i", files[1], "-o", files[2], "--bind", "n=2"
+        ).exit_code
+        == 0
+    )
+
+
+def test_verify_refusals(recorded: Path, tmp_path: Path) -> None:
+    """checklist R23, R24; fault M13: what cannot be launched says why."""
+    files = [recorded / "verify" / f"{name}.npy" for name in ("arg0", "arg1", "expected2")]
+
+    def refuse(text: str, *options: object) -> None:
+        result = call("verify", recorded, *options)
+        assert result.exit_code == 1
+        assert text in result.stderr
+
+    np.save(tmp_path / "t.npy", np.load(files[0]).T)
+    refuse(
+        "of shape (70, 4), but 'a' is float16 of shape (4, 70)",
+        "-i",
+        tmp_path / "t.npy",
+        "-i",
+        files[1],
+        "-o",
+        files[2],
+    )
+    np.save(tmp_path / "f.npy", np.load(files[0]).astype(np.float32))
+    refuse(
+        "float32 of shape (4, 70), but 'a' is float16",
+        "-i",
+        tmp_path / "f.npy",
+        "-i",
+        files[1],
+        "-o",
+        files[2],
+    )
+    refuse("2 inputs, got 1 files", "-i", files[0], "-o", files[2])
+    refuse("'n' of kernel 'add' is not bound", "-i", files[0], "-i", files[1], "-o", files[2])
+    refuse("below its minimum", "--bind", "n=-1")
+    (tmp_path / "x.bin").write_bytes(b"abc")
+    refuse("3 bytes, but 'a' has 280 elements", "-i", tmp_path / "x.bin", "-i", files[1], "-o", files[2])
+    refuse("does not exist", "-i", tmp_path / "none.npy", "-i", files[1], "-o", files[2])
+    (tmp_path / "junk.npy").write_bytes(b"junk")
+    refuse("not a .npy file", "-i", tmp_path / "junk.npy", "-i", files[1], "-o", files[2])
+    (tmp_path / "a.txt").write_text("")
+    refuse(".npy and .bin", "-i", tmp_path / "a.txt", "-i", files[1], "-o", files[2])
+    assert call("verify", recorded, "--bind", "n").exit_code == 2
+    assert call("verify", recorded, "--device", "nowhere:Device").exit_code == 2
+
+
+def test_comparison() -> None:
+    """runtime spec 1.11: asymmetric criterion, NaN, infinities, integers."""
+
+    def count(
+        a: list[float], e: list[float], rtol: float = 0.0, atol: float = 0.0, dtype: str = "float32"
+    ) -> int:
+        return verification.compare(np.array(a, dtype), np.array(e, dtype), rtol, atol).mismatches
+
+    nan, inf = float("nan"), float("inf")
+    assert count([1, 2, 3], [1, 2, 3]) == 0
+    assert count([1, 2.1, 3], [1, 2, 3.5], 0.06) == 1
+    assert count([nan, nan, 1], [nan, 1, nan], 1e9) == 2
+    assert count([inf, -inf, inf], [inf, inf, 1], 1.0, 1.0) == 2
+    assert count([0, 1e-9], [0, 0], 0, 1e-8) == 0
+    big = 2**62
+    result = verification.compare(np.array([big + 1]), np.array([big]), 0, 0)
+    assert result.mismatches == 1
+    assert not result.good
+
+
+def test_check_functions(code: SpyreCode) -> None:
+    """checklist R23: the two cases that upstream lets pass silently."""
+    assert code.launch is not None
+    good = np.zeros((4, 70), np.float16)
+    assert verification.check_launch_spec(code.launch, [good] * 3) == []
+    assert verification.check_launch_spec(code.launch, [good] * 2) == ["add takes 3 tensors, got 2"]
+    assert verification.check_launch_spec(code.launch, [good.T, good, good.astype(np.float32)]) == [
+        "argument 0 ('a'): expected shape (4, 70), got (70, 4)",
+        "argument 2 ('c'): expected dtype float16, got float32",
+    ]
+    assert verification.check_launch_values(code.launch, [good], [good]) == []
+    assert "1 outputs" in verification.check_launch_values(code.launch, [], [good])[0]
+    assert verification.check_launch_values(code.launch, [good.T], [good]) == [
+        "output 2 ('c'): shape (70, 4), expected (4, 70)"
+    ]
 
 
 def test_locate() -> None:

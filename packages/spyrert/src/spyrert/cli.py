@@ -6,18 +6,30 @@ Exit codes: 0 good, 1 the input is bad, 2 the call is bad. Diagnostics go to std
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
 import click
+import numpy as np
 from rich.console import Console
 
-from spyrert.errors import SpyreCodeDigestError, SpyreCodeError, SpyreCodeParseError, SpyreError
+from spyrert import verification
+from spyrert.device.protocol import Device
+from spyrert.errors import (
+    LaunchSpecError,
+    SpyreCodeDigestError,
+    SpyreCodeError,
+    SpyreCodeParseError,
+    SpyreError,
+)
 from spyrert.inspection import describe, print_description
+from spyrert.runtime import Runtime
 from spyrert.spyrecode import SpyreCode, pack
 from spyrert.spyrecode.locate import Place, locate, place
 
@@ -112,6 +124,114 @@ def unpack(archive: Path, directory: Path) -> None:
     """Write the artefact of the zip file ARCHIVE into DIRECTORY."""
     with _diagnostics():
         click.echo(SpyreCode.read(archive).write(directory))
+
+
+@main.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Values of an input, in order.",
+)
+@click.option(
+    "-o",
+    "--expected",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Expected values of an output, in order.",
+)
+@click.option(
+    "--bind", "bindings", multiple=True, metavar="NAME=VALUE", help="Value of a scalar or symbolic size."
+)
+@click.option("--rtol", type=float, help="Relative tolerance.")
+@click.option("--atol", type=float, help="Absolute tolerance.")
+@click.option("--exact", is_flag=True, help="Compare bit for bit.")
+@click.option(
+    "--save-output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the outputs as .npy."
+)
+@click.option(
+    "--device",
+    default="spyrert:MicroDevice",
+    show_default=True,
+    metavar="MODULE:NAME",
+    help="What makes the device.",
+)
+def verify(
+    directory: Path,
+    inputs: tuple[Path, ...],
+    expected: tuple[Path, ...],
+    bindings: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+    exact: bool,
+    save_output: Path | None,
+    device: str,
+) -> None:
+    """Launch the kernel in DIRECTORY with values and compare its outputs.
+
+    Without -i and -o the values recorded in DIRECTORY/verify are used.
+    """
+    bound = dict(_binding(text) for text in bindings)
+    factory = _factory(device)
+    with _diagnostics():
+        code = SpyreCode.read(directory)
+        if code.launch is None:
+            raise LaunchSpecError(
+                "an artefact without launch contract cannot be verified", path=str(directory)
+            )
+        args = list(enumerate(code.launch.args))
+        if not inputs and not expected:
+            values = verification.recorded(directory, code.launch)
+            values = attrs.evolve(values, bindings={**values.bindings, **bound})
+        else:
+            reading = [(k, arg) for k, arg in args if arg.role.reads]
+            writing = [(k, arg) for k, arg in args if arg.role.writes]
+            for given, wanted, what in ((inputs, reading, "inputs"), (expected, writing, "outputs")):
+                if len(given) != len(wanted):
+                    raise LaunchSpecError(
+                        f"{len(wanted)} {what}, got {len(given)} files", path=str(directory)
+                    )
+            load = verification.load_tensor_for_arg
+            values = verification.Values(
+                {k: load(path, arg, bound) for (k, arg), path in zip(reading, inputs, strict=True)},
+                {k: load(path, arg, bound) for (k, arg), path in zip(writing, expected, strict=True)},
+                bound,
+            )
+        with Runtime(factory) as runtime:
+            outputs, problems = verification.verify(runtime, code, values, rtol, atol, exact)
+        if save_output is not None:
+            save_output.mkdir(parents=True, exist_ok=True)
+            for index, array in outputs.items():
+                np.save(save_output / f"output{index}.npy", array)
+        for problem in problems:
+            click.echo(f"{directory}: error: {problem}", err=True)
+        if problems:
+            sys.exit(1)
+        click.echo(f"{code.kernel_name}: {len(outputs)} outputs agree")
+
+
+def _binding(text: str) -> tuple[str, int | float]:
+    name, _, value = text.partition("=")
+    for read in (lambda t: int(t, 0), float):
+        try:
+            number: int | float = read(value)
+        except ValueError:
+            continue
+        if name:
+            return name, number
+    raise click.UsageError(f"--bind takes NAME=VALUE, not {text!r}")
+
+
+def _factory(text: str) -> Callable[..., Device]:
+    module, _, name = text.partition(":")
+    try:
+        found: Callable[..., Device] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise click.UsageError(f"--device {text!r} cannot be imported (MODULE:NAME is wanted)") from None
+    return found
 
 
 if __name__ == "__main__":
