@@ -85,13 +85,14 @@ class TileAddresses:
             return TileAddress(cast, start, shape, memory, aligned=False)
         offset = self._offset(start, strides)
         layout = StridedLayoutAttr(tuple(strides), None)
-        tile_type = MemRefType(shape, type.element, layout, space)
+        covered = _covered(shape, start, sizes)
+        tile_type = MemRefType(covered, type.element, layout, space)
         reinterpret = memref.ReinterpretCast.create(
             [cast, offset],
             [tile_type],
             {
                 "static_offsets": DenseArrayAttr(I64, (DYNAMIC,)),
-                "static_sizes": DenseArrayAttr(I64, shape),
+                "static_sizes": DenseArrayAttr(I64, covered),
                 "static_strides": DenseArrayAttr(I64, strides),
                 OPERAND_SEGMENTS: DenseArrayAttr(I32, (1, 1, 0, 0)),
             },
@@ -159,6 +160,20 @@ def _static(view: ktdp.ConstructMemoryView, values: DenseArrayAttr) -> tuple[int
     if DYNAMIC in values.values:
         raise UnsupportedKernel.at(view.location, "memory views of symbolic shape are not supported")
     return tuple(values.values)
+
+
+def _covered(shape: tuple[int, ...], start: Subscripts, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The tile's shape; a single element in the last dimension keeps what the view has behind it.
+
+    That is what a transfer in full words may read around it (scheduler spec 3.6).
+    """
+    if not shape or shape[-1] != 1:
+        return shape
+    match start.exprs[-1]:
+        case Const(value):
+            return (*shape[:-1], sizes[-1] - value)
+        case _:
+            return shape
 
 
 def _word_bytes(architecture: Architecture, memory: Kind) -> int:
