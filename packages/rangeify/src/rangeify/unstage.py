@@ -24,6 +24,7 @@ from uopgraph import (
 
 #: More distinct buffers than this below a stage keep it (scheduler spec 8.2).
 MAX_RECOMPUTED_BUFFERS: Final = 3
+_COUNTED: Final = GroupOp.Defines | {Ops.STAGE, Ops.MSTACK}
 
 
 def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
@@ -32,24 +33,22 @@ def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
     """
     buffers: dict[UOp, None] = {}
     reduces: list[UOp] = []
-    stops = {Ops.AFTER, Ops.STAGE, Ops.MSTACK, Ops.STORE}
-    for node in value.toposort(gate=lambda n: n.op not in {Ops.STORE}, enter_calls=False):
-        if node.op is Ops.REDUCE:
-            reduces.append(node)
-    seen: set[UOp] = set()
+    seen = {value}
     stack = [value]
     while stack:
         node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
         if node.op is Ops.AFTER:
             buffers[node.buf_uop] = None
-        elif (node.op in GroupOp.Defines and not node.is_variable) or node.op in (Ops.STAGE, Ops.MSTACK):
+        elif node.op in _COUNTED and not node.is_variable:
             buffers[node] = None
-        if node.op not in stops and node.op not in GroupOp.Defines:
-            stack.extend(node.src)
-    return buffers, [r for r in reduces if r in seen]
+        elif node.op is not Ops.STORE:
+            if node.op is Ops.REDUCE:
+                reduces.append(node)
+            for s in node.src:
+                if s not in seen:
+                    seen.add(s)
+                    stack.append(s)
+    return buffers, reduces
 
 
 def why_kept(stage: UOp) -> str | None:
