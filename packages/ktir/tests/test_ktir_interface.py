@@ -284,3 +284,19 @@ def test_arguments_that_are_no_kernel_arguments() -> None:
         SignatureError, match="argument 'a' of type tensor<4xf16> is neither an address nor a number"
     ):
         ktir.signature(kernel("%a: tensor<4xf16>", ""))
+
+
+def test_names_survive_printing() -> None:
+    """An argument without a name is `argN` by position before and after printing; inner names avoid it."""
+    module = kernel(
+        "%x: index, %0: index", view("v", "%0") + '\n"a.b"() ({\n^bb0(%i: index, %j: index):\n}) : () -> ()'
+    )
+    text = ktir.print_module(module)
+    assert "func.func @k(%x: index, %arg1: index)" in text
+    assert "^bb0(%arg0: index, %arg2: index):" in text
+    assert ktir.print_module(ktir.parse(text)) == text
+    assert (
+        [a.name for a in ktir.signature(ktir.parse(text))]
+        == [a.name for a in ktir.signature(module)]
+        == ["x", "arg1"]
+    )

@@ -774,3 +774,23 @@ def test_xdsl_reads_layouts() -> None:
     layout = StickLayout.default((37, 130), F16)
     parsed = ktir.parse(f"func.func @k(%x: index {{ktdp.layout = {layout}}}) {{ return }}")
     Parser(context, ktir.print_module(parsed, generic=True)).parse_module()
+
+
+def test_wrong_neighbours_do_not_break_verifier_and_printer() -> None:
+    """Found by mutating programs: each finding is a diagnostic, never an exception of Python."""
+    assert "requires attribute 'function_type'" in verify_messages(
+        '"func.func"() <{sym_name = "f"}> ({ "func.return"() : () -> () }) : () -> ()'
+    )
+    text = """func.func @f(%a: tensor<4xf16>, %b: tensor<f16>) {
+      %r = "linalg.reduce"(%a, %b) <{dimensions = array<i64: 0>}> ({
+      ^bb0(%x: f16, %y: f16):
+        %z = "foo.bar"(%x, %y) : (f16, f16) -> f16
+        linalg.yield %z : f16
+      }) : (tensor<4xf16>, tensor<f16>) -> tensor<f16>
+      return
+    }"""
+    parsed = ktir.parse(text)
+    ktir.verify(parsed)
+    printed = ktir.print_module(parsed)
+    assert '"foo.bar"(%in, %init)' in printed
+    assert ktir.print_module(ktir.parse(printed)) == printed

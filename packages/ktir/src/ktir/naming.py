@@ -61,11 +61,12 @@ class Names:
         for index, argument in enumerate(block.arguments):
             hint = hints[index] if index < len(hints) else None
             if hint is None and number == 0:
-                if op.name == "func.func" or self._source:
+                if op.name == "func.func":
+                    hint = argument.name or f"arg{index}"
+                elif self._source:
                     hint = argument.name
                 if hint is None:
-                    hint = f"arg{scope.arguments}"
-                    scope.arguments += 1
+                    hint = scope.argument()
             self._name(argument, hint, scope)
         for inner in block.operations:
             hints_of = inner.result_names()
@@ -133,6 +134,14 @@ class _Counter:
     def number(self) -> int:
         self.values += 1
         return self.values - 1
+
+    def argument(self) -> str:
+        """The next free ``argN``: names that the text may have kept are passed over, so that printing is a
+        fixed point."""
+        while self.taken(f"arg{self.arguments}"):
+            self.arguments += 1
+        self.arguments += 1
+        return f"arg{self.arguments - 1}"
 
     def taken(self, name: str) -> bool:
         scope: _Counter | None = self

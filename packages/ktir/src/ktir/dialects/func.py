@@ -194,7 +194,10 @@ class Return(Operation):
         if not isinstance(parent, Func):
             yield "expects parent op 'func.func'"
             return
-        expected = parent.type.results
+        declared = parent.attributes.get("function_type")
+        if not isinstance(declared, TypeAttr) or not isinstance(declared.type, FunctionType):
+            return  # reported at the function
+        expected = declared.type.results
         if len(expected) != len(self.values):
             yield (
                 f"has {len(self.values)} operands, but enclosing function (@{parent.symbol}) returns "

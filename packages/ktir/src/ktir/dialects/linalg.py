@@ -24,7 +24,7 @@ from ktir.attributes import (
 from ktir.context import Dialect
 from ktir.dialects import arith, math
 from ktir.errors import Diagnostic
-from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.ir import BlockArgument, Operation, Region, UnregisteredOp, Value
 from ktir.location import UNKNOWN, Location
 from ktir.opdef import (
     OPERAND_SEGMENTS,
@@ -813,6 +813,7 @@ def _is_shorthand(body: Region, order: Sequence[Value]) -> Operation | None:
         return None
     op, terminator = body.block.operations
     plain = isinstance(terminator, Yield) and terminator.operands == op.results and not op.regions
+    plain = plain and not isinstance(op, UnregisteredOp)
     if plain and op.operands == tuple(order) and len(op.results) == 1 and op.name.count(".") == 1:
         return op
     return None
