@@ -12,7 +12,6 @@ from dfsched.options import Options
 from dfsched.passes import (
     address_assignment,
     apply_device_patterns,
-    apply_device_patterns,
     canonicalize,
     compute_group_extraction,
     construct_three_stage_pipeline,
