@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spyrert.device import Device, MicroDevice
     from spyrert.errors import SpyreError
     from spyrert.execution import Event, Stream
-    from spyrert.launch import LaunchTicket, SymbolicArg, SymbolicKind
+    from spyrert.launch import Launch, LaunchTicket, SymbolicArg, SymbolicKind
     from spyrert.memory import AllocationDirective, PlacementPolicy
     from spyrert.plan import JobPlan
     from spyrert.runtime import Runtime
@@ -26,6 +26,7 @@ _HOMES = {
     "DeviceTensor": "spyrert.tensor",
     "Event": "spyrert.execution",
     "JobPlan": "spyrert.plan",
+    "Launch": "spyrert.launch",
     "LaunchSpec": "spyrert.spyrecode",
     "LaunchTicket": "spyrert.launch",
     "LinearLayout": "spyrert.spyrecode",
@@ -49,6 +50,7 @@ __all__ = [
     "DeviceTensor",
     "Event",
     "JobPlan",
+    "Launch",
     "LaunchSpec",
     "LaunchTicket",
     "LinearLayout",

@@ -23,7 +23,7 @@ from spyrert.errors import (
     SymbolBindingError,
 )
 from spyrert.plan import JobPlan
-from spyrert.spyrecode import ArgSpec, LaunchSpec, Role
+from spyrert.spyrecode import ArgSpec, Hcm, LaunchSpec, Role
 from spyrert.spyrecode.layout import Layout, LinearLayout, StickLayout, contiguous_strides, item_bytes
 from spyrert.tensor import DeviceTensor
 
@@ -268,6 +268,25 @@ def _host_steps(
                     break
         result.append(found)
     return result
+
+
+def check_chunks(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
+    """An interleaved tensor needs a kernel that takes the address of each chunk (runtime spec 3.17)."""
+    for index, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True)):
+        chunks = len(tensor.storage.address.chunks)
+        expected = {n for hcm in plan.hcms if isinstance(hcm, Hcm) for a, _, n in hcm.chunk_map if a == index}
+        if chunks == 1 and not expected:
+            continue
+        if not expected:
+            raise LayoutMismatch(
+                f"{label(index, spec)} is interleaved over {chunks} chunks, the kernel takes one address",
+                index=index,
+            )
+        if expected != {chunks}:
+            raise LayoutMismatch(
+                f"{label(index, spec)} has {chunks} chunks, the kernel expects {sorted(expected)}",
+                index=index,
+            )
 
 
 def check_aliases(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:

@@ -35,7 +35,7 @@ from spyrert.execution import (
     StreamState,
     Wait,
 )
-from spyrert.memory import EMPTY, CompositeAddress
+from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
 from spyrert.plan import HostBuffer, HostComputeStep, JobPlan, LaunchContext, StepRole
 from spyrert.spyrecode import Addressing, ArgumentInputs, Hcm, HostInputs, symbol_values
 from spyrert.tensor import DeviceTensor
@@ -48,6 +48,16 @@ class SymbolicKind(enum.IntEnum):
 
     ADDRESS = 0
     DIMENSION = 1
+
+
+@attrs.frozen(eq=False)
+class Launch:
+    """The arguments of one launch, for :meth:`spyrert.Runtime.launch_group`."""
+
+    plan: JobPlan
+    tensors: Sequence[DeviceTensor]
+    bindings: Mapping[str, Any] | None = None
+    symbolic_args: Sequence[SymbolicArg] | None = None
 
 
 class LaunchTicket:
@@ -74,6 +84,16 @@ class LaunchTicket:
         self._left = len(operations)
         for operation in operations:
             operation.callbacks.append(self._ended)
+
+    def _begin(self) -> None:
+        """The launch is about to be submitted."""
+        if self._operations:
+            self._context.launch_begun()
+
+    def _abandon(self) -> None:
+        """It was not submitted."""
+        if self._operations:
+            self._context.launch_ended()
 
     def _ended(self, _: Operation) -> None:
         with self._lock:
@@ -206,6 +226,7 @@ def check(
             )
         else:
             tiles = plan_tiles(plan, checked, binding)
+        checks.check_chunks(plan, checked)
         checks.check_aliases(plan, checked)
     else:
         tiles = (TileLaunch(checked, binding),)
@@ -252,44 +273,83 @@ class SymbolicArg:
     value: int = -1
 
 
-def enqueue(request: Request, stream: Stream, pool: DeviceTensor | None) -> LaunchTicket:
-    """Build all operations of a launch and submit them atomically. On failure nothing has changed."""
+def enqueue(requests: Sequence[tuple[Request, DeviceTensor | None]], stream: Stream) -> list[LaunchTicket]:
+    """Build all operations of one or more launches, each with its pool, and submit them atomically.
+
+    On failure nothing has changed.
+    """
+    with Transaction() as transaction:
+        placed: list[tuple[StreamState, Operation]] = []
+        tickets = []
+        for request, pool in requests:
+            launched, ticket = _build(request, stream, pool, transaction)
+            placed += launched
+            tickets.append(ticket)
+        context = requests[0][0].plan.context
+        for ticket in tickets:
+            ticket._begin()
+        try:
+            context.scheduler.submit(placed)
+        except BaseException:
+            for ticket in tickets:
+                ticket._abandon()
+            raise
+    return tickets
+
+
+class Transaction:
+    """Allocations of a launch in the making.
+
+    They are freed at the end in any case: after a successful submission they wait in the quarantine until
+    the last
+    operation that touches them is over.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[DeviceContext, CompositeAddress]] = []
+
+    def allocate(
+        self, context: DeviceContext, size: int, directive: AllocationDirective | None = None
+    ) -> CompositeAddress:
+        address = context.allocator.allocate(size, directive)
+        if address.chunks:
+            self._blocks.append((context, address))
+        return address
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for context, address in self._blocks:
+            context.allocator.free(address)
+
+
+def _build(
+    request: Request, stream: Stream, pool: DeviceTensor | None, transaction: Transaction
+) -> tuple[list[tuple[StreamState, Operation]], LaunchTicket]:
+    """The operations of one launch, with their streams."""
     plan = request.plan
     context = plan.context
     dynamic = EMPTY
     if plan.dynamic_size:
         directive = context.program_directive(MemoryType.PROGRAM_DYNAMIC)
-        dynamic = context.allocator.allocate(plan.dynamic_size, directive)
-    try:
-        placed: list[tuple[StreamState, Operation]] = []
-        buffers: dict[str, HostBuffer] = {}
-        first = 0
-        for number, tile in enumerate(request.tiles):
-            launch = _context(request, tile, number, next(context.launch_numbers), dynamic, pool)
-            first = first or launch.launch_seq
-            placed += [
-                (stream.state, fill.operation(f"{plan.name}.init", launch.launch_seq, number))
-                for fill in tile.fills
-            ]
-            placed += _place(plan, launch, stream, context)
-            buffers |= launch.buffers
-        ticket = LaunchTicket(context, plan.name, first, len(request.tiles))
-        operations = [operation for _, operation in placed if not isinstance(operation, (Signal, Wait))]
-        ticket._attach(operations, buffers)
-        if operations:
-            context.launch_begun()
-            try:
-                context.scheduler.submit(placed)
-            except BaseException:
-                context.launch_ended()
-                raise
-    except BaseException:
-        if dynamic.chunks:
-            context.allocator.free(dynamic)
-        raise
-    if dynamic.chunks:
-        context.allocator.free(dynamic)  # in quarantine until the last operation that touches it is over
-    return ticket
+        dynamic = transaction.allocate(context, plan.dynamic_size, directive)
+    placed: list[tuple[StreamState, Operation]] = []
+    buffers: dict[str, HostBuffer] = {}
+    first = 0
+    for number, tile in enumerate(request.tiles):
+        launch = _context(request, tile, number, next(context.launch_numbers), dynamic, pool)
+        first = first or launch.launch_seq
+        placed += [
+            (stream.state, fill.operation(f"{plan.name}.init", launch.launch_seq, number))
+            for fill in tile.fills
+        ]
+        placed += _place(plan, launch, stream, context)
+        buffers |= launch.buffers
+    ticket = LaunchTicket(context, plan.name, first, len(request.tiles))
+    operations = [operation for _, operation in placed if not isinstance(operation, (Signal, Wait))]
+    ticket._attach(operations, buffers)
+    return placed, ticket
 
 
 def _place(
@@ -452,11 +512,13 @@ def _baked_segments(
 
 
 __all__ = [
+    "Launch",
     "LaunchTicket",
     "Request",
     "SymbolicArg",
     "SymbolicKind",
     "TileLaunch",
+    "Transaction",
     "check",
     "enqueue",
 ]

@@ -35,7 +35,7 @@ from spyrert.errors import (
 from spyrert.execution import Event as EventHandle
 from spyrert.execution import Operation, OpState
 from spyrert.execution import Stream as StreamHandle
-from spyrert.launch import LaunchTicket, SymbolicArg
+from spyrert.launch import Launch, LaunchTicket, SymbolicArg
 from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
 from spyrert.plan import JobPlan
 from spyrert.spyrecode import Layout, LinearLayout, SpyreCode, StickLayout
@@ -466,27 +466,54 @@ class Runtime:
 
         Every ``LaunchError`` is raised before anything is enqueued or allocated.
         """
+        launched = Launch(plan, tensors, bindings, symbolic_args)
+        return self.launch_group([launched], stream=stream, allow_tiled_launch=allow_tiled_launch)[0]
+
+    def launch_group(
+        self,
+        launches: Sequence[Launch],
+        *,
+        stream: StreamHandle | None = None,
+        allow_tiled_launch: bool | None = None,
+    ) -> list[LaunchTicket]:
+        """Enqueue several launches as one atomic group of one stream.
+
+        Nothing of another thread comes between them, and either all are enqueued or none: kernels that
+        hand values on in
+        scratchpads need that. Raises like :meth:`launch`.
+        """
+        if not launches:
+            return []
         try:
-            context = self._context(plan.context.index)
-            if context is not plan.context:
-                raise DeviceMismatch(f"plan '{plan.name}' belongs to another runtime")
+            context = self._context(launches[0].plan.context.index)
             chosen = self._stream(stream, context)
             allowed = self.config.allow_tiled_launch if allow_tiled_launch is None else allow_tiled_launch
-            request = launch.check(plan, tensors, chosen, bindings, symbolic_args, allowed)
-            if plan.launch is None and not plan.warned:
-                plan.warned = True
-                warnings.warn(
-                    f"plan '{plan.name}' has no launch contract: arguments are not checked",
-                    UnvalidatedLaunch,
-                    stacklevel=2,
+            requests = []
+            for one in launches:
+                if one.plan.context is not context:
+                    raise DeviceMismatch(f"plan '{one.plan.name}' belongs to another runtime or device")
+                request = launch.check(
+                    one.plan, one.tensors, chosen, one.bindings, one.symbolic_args, allowed
                 )
+                self._warn_unvalidated(one.plan)
+                requests.append(request)
             limit = self.config.max_inflight_launches
             if context.inflight >= limit:
                 context.scheduler.wait_for(lambda: context.inflight < limit, None, "launches in flight")
-            return launch.enqueue(request, chosen, self._pool(plan, chosen))
+            return launch.enqueue([(r, self._pool(r.plan, chosen)) for r in requests], chosen)
         except SpyreError:
             self.refused_launches += 1
             raise
+
+    @staticmethod
+    def _warn_unvalidated(plan: JobPlan) -> None:
+        if plan.launch is None and not plan.warned:
+            plan.warned = True
+            warnings.warn(
+                f"plan '{plan.name}' has no launch contract: arguments are not checked",
+                UnvalidatedLaunch,
+                stacklevel=4,
+            )
 
     def _pool(self, plan: JobPlan, stream: StreamHandle) -> DeviceTensor | None:
         """The scratch tensor that the plan wants; one per stream and size, reused."""
