@@ -10,10 +10,11 @@ import numpy as np
 
 from spyrert.device.protocol import Direction, Nest
 from spyrert.dtypes import dtype_name, numpy_dtype
+from spyrert.elements import element_offsets
 from spyrert.errors import DmaSizeError
 from spyrert.execution import Access, Copy, HostCall, Operation
 from spyrert.tensor import DeviceTensor
-from spyrert.transfer import nests, reverse, view_nests
+from spyrert.transfer import nests, pair_nests, reverse, view_nests
 
 Array = np.ndarray[Any, Any]
 
@@ -154,6 +155,25 @@ def on_device(source: DeviceTensor, target: DeviceTensor, name: str = "copy") ->
 
     up = upload(staging, target, f"{name}.in")
     return CopyPlan((*down.operations, HostCall(f"{name}.convert", function=convert), *up.operations))
+
+
+def rearrange(source: DeviceTensor, target: DeviceTensor, name: str) -> Copy:
+    """Copy between views of one shape and format on the device, whatever their layouts; padding of a whole
+    target
+    becomes zero."""
+    src = element_offsets(source.layout, source.shape, source.strides, source.offset).reshape(source.shape)
+    dst = element_offsets(target.layout, target.shape, target.strides, target.offset).reshape(target.shape)
+    return Copy(
+        name,
+        (access(source, False), access(target, True)),
+        direction=Direction.ON_DEVICE,
+        pieces=target.storage.address.pieces(),
+        src_pieces=source.storage.address.pieces(),
+        nests=pair_nests(src, dst),
+        src_format=source.layout.device_dtype,
+        dst_format=target.layout.device_dtype,
+        fill_padding=target.is_whole,
+    )
 
 
 def _back(loops: tuple[Nest, ...]) -> tuple[Nest, ...]:

@@ -14,6 +14,7 @@ from spyrert.binding import Binding
 from spyrert.config import Overlap
 from spyrert.constants import DYN_SEGMENT, PROG_SEGMENT, align_up
 from spyrert.context import FIRST_HOST_STREAM, DeviceContext
+from spyrert.copies import rearrange
 from spyrert.device.protocol import MemoryType, Piece, SegmentEntry
 from spyrert.errors import (
     DeviceMismatch,
@@ -38,7 +39,7 @@ from spyrert.execution import (
 from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
 from spyrert.plan import HostBuffer, HostComputeStep, JobPlan, LaunchContext, StepRole
 from spyrert.spyrecode import Addressing, ArgumentInputs, Hcm, HostInputs, symbol_values
-from spyrert.tensor import DeviceTensor
+from spyrert.tensor import DeviceTensor, Storage
 
 UNMAPPED = SegmentEntry()
 
@@ -141,6 +142,11 @@ class LaunchTicket:
         return min(o.start for o in self._operations), max(o.end for o in self._operations)
 
     @property
+    def extra_copies(self) -> int:
+        """Copies of tiles to packed blocks and back that the launch needed."""
+        return sum(operation.kind == "D2D" for operation in self._operations)
+
+    @property
     def operations(self) -> tuple[Operation, ...]:
         return tuple(self._operations)
 
@@ -175,6 +181,8 @@ class TileLaunch:
     binding: Binding
     index: Mapping[str, int] = attrs.field(factory=dict)
     fills: tuple[TileFill, ...] = ()
+    staged: tuple[int, ...] = ()
+    """Arguments that are copied to a packed block before the steps, and back if they are written."""
 
 
 @attrs.frozen
@@ -194,6 +202,7 @@ def check(
     bindings: Mapping[str, Any] | None,
     symbolic_args: Sequence[Any] | None,
     allow_tiled: bool,
+    allow_staging: bool = False,
 ) -> Request:
     """All of runtime spec 3.13.1: refuse, or say what to launch. Changes nothing."""
     from spyrert.tiling import plan_tiles
@@ -225,7 +234,7 @@ def check(
                 actual=tensor.shape,
             )
         else:
-            tiles = plan_tiles(plan, checked, binding)
+            tiles = plan_tiles(plan, checked, binding, allow_staging)
         checks.check_chunks(plan, checked)
         checks.check_aliases(plan, checked)
     else:
@@ -324,6 +333,44 @@ class Transaction:
             context.allocator.free(address)
 
 
+class _Staging:
+    """Packed blocks for tiles that a kernel cannot walk in place: a ring of two for each such argument."""
+
+    def __init__(self, plan: JobPlan, transaction: Transaction) -> None:
+        self._plan = plan
+        self._transaction = transaction
+        self._blocks: dict[tuple[int, int], DeviceTensor] = {}
+
+    def enter(self, tile: TileLaunch, number: int) -> tuple[TileLaunch, list[Operation], list[Operation]]:
+        """The tile on packed blocks, the copies before its steps, and those behind."""
+        if not tile.staged:
+            return tile, [], []
+        tensors = list(tile.tensors)
+        before: list[Operation] = []
+        after: list[Operation] = []
+        for argument in tile.staged:
+            view, block = tensors[argument], self._block(argument, number % 2, tensors[argument])
+            role = self._plan.args[argument].role
+            if role.reads:
+                before.append(rearrange(view, block, f"{self._plan.name}.gather"))
+            if role.writes:
+                after.append(rearrange(block, view, f"{self._plan.name}.scatter"))
+            for operation in (*before, *after):
+                operation.tile = number
+            tensors[argument] = block
+        return attrs.evolve(tile, tensors=tuple(tensors)), before, after
+
+    def _block(self, argument: int, slot: int, view: DeviceTensor) -> DeviceTensor:
+        found = self._blocks.get((argument, slot))
+        if found is None:
+            context, layout = self._plan.context, self._plan.args[argument].layout
+            address = self._transaction.allocate(context, layout.device_bytes(view.shape))
+            storage = Storage(context, address, view.shape, view.dtype, layout)
+            found = DeviceTensor(storage, view.shape, storage.strides)
+            self._blocks[argument, slot] = found
+        return found
+
+
 def _build(
     request: Request, stream: Stream, pool: DeviceTensor | None, transaction: Transaction
 ) -> tuple[list[tuple[StreamState, Operation]], LaunchTicket]:
@@ -337,14 +384,18 @@ def _build(
     placed: list[tuple[StreamState, Operation]] = []
     buffers: dict[str, HostBuffer] = {}
     first = 0
+    staging = _Staging(plan, transaction)
     for number, tile in enumerate(request.tiles):
+        tile, gathers, scatters = staging.enter(tile, number)
         launch = _context(request, tile, number, next(context.launch_numbers), dynamic, pool)
         first = first or launch.launch_seq
         placed += [
             (stream.state, fill.operation(f"{plan.name}.init", launch.launch_seq, number))
             for fill in tile.fills
         ]
+        placed += [(stream.state, operation) for operation in gathers]
         placed += _place(plan, launch, stream, context)
+        placed += [(stream.state, operation) for operation in scatters]
         buffers |= launch.buffers
     ticket = LaunchTicket(context, plan.name, first, len(request.tiles))
     operations = [operation for _, operation in placed if not isinstance(operation, (Signal, Wait))]

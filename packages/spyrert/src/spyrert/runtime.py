@@ -455,6 +455,7 @@ class Runtime:
         symbolic_args: Sequence[SymbolicArg] | None = None,
         bindings: Mapping[str, Any] | None = None,
         allow_tiled_launch: bool | None = None,
+        allow_staging: bool = False,
     ) -> LaunchTicket:
         """Check the arguments and enqueue the kernel; returns at once.
 
@@ -463,11 +464,14 @@ class Runtime:
             bindings: values of scalars and symbolic dimensions, by name.
             symbolic_args: explicit values of all symbols, for callers that drive a plan themselves.
             allow_tiled_launch: whether larger tensors are cut into tiles; default from the configuration.
+            allow_staging: whether tiles that the kernel cannot walk in place may be copied to packed blocks.
 
         Every ``LaunchError`` is raised before anything is enqueued or allocated.
         """
         launched = Launch(plan, tensors, bindings, symbolic_args)
-        return self.launch_group([launched], stream=stream, allow_tiled_launch=allow_tiled_launch)[0]
+        return self.launch_group(
+            [launched], stream=stream, allow_tiled_launch=allow_tiled_launch, allow_staging=allow_staging
+        )[0]
 
     def launch_group(
         self,
@@ -475,6 +479,7 @@ class Runtime:
         *,
         stream: StreamHandle | None = None,
         allow_tiled_launch: bool | None = None,
+        allow_staging: bool = False,
     ) -> list[LaunchTicket]:
         """Enqueue several launches as one atomic group of one stream.
 
@@ -493,7 +498,7 @@ class Runtime:
                 if one.plan.context is not context:
                     raise DeviceMismatch(f"plan '{one.plan.name}' belongs to another runtime or device")
                 request = launch.check(
-                    one.plan, one.tensors, chosen, one.bindings, one.symbolic_args, allowed
+                    one.plan, one.tensors, chosen, one.bindings, one.symbolic_args, allowed, allow_staging
                 )
                 self._warn_unvalidated(one.plan)
                 requests.append(request)

@@ -53,9 +53,12 @@ class TiledDim:
         return self.sizes[0]
 
 
-def plan_tiles(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding) -> tuple[TileLaunch, ...]:
+def plan_tiles(
+    plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding, allow_staging: bool = False
+) -> tuple[TileLaunch, ...]:
     """Cut the tensors into tiles of the compiled shape: parallel dimensions outermost, in row-major order.
 
+    With ``allow_staging`` tiles that the kernel cannot walk in place are copied to a packed block and back.
     Raises ``TilingError`` naming argument and dimension: sizes that do not divide, inconsistent or
     ambiguous ratios,
     dimensions that may not be tiled, outputs that are not covered, device strides that do not fit.
@@ -66,23 +69,40 @@ def plan_tiles(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding)
     if count > plan.context.config.max_tiles:
         raise TilingError(f"{count} tiles exceed the limit of {plan.context.config.max_tiles}", tiles=count)
     tiles = []
+    staged: set[int] = set()
     checked: set[tuple[int, ...]] = set()
-    for position in itertools.product(*(range(len(dim.sizes)) for dim in dims)):
+    positions = list(itertools.product(*(range(len(dim.sizes)) for dim in dims)))
+    for position in positions:
         tile = _tile(tensors, binding, dims, position)
         sizes = tuple(dim.sizes[k] for dim, k in zip(dims, position, strict=True))
-        if sizes not in checked:
-            checked.add(sizes)
-            for number, (spec, view) in enumerate(zip(plan.args, tile.tensors, strict=True)):
-                _check_strides(plan, number, spec, view)
         for number, (spec, view) in enumerate(zip(plan.args, tile.tensors, strict=True)):
-            _check_start(number, spec, view)
+            if number in staged:
+                continue
+            try:
+                _check_start(number, spec, view)
+                if sizes not in checked:
+                    _check_strides(plan, number, spec, view)
+            except TilingError:
+                if not allow_staging or not _can_stage(spec, view):
+                    raise
+                staged.add(number)
+        checked.add(sizes)
+    for position in positions:
+        tile = _tile(tensors, binding, dims, position)
         first = all(
             k == 0 for dim, k in zip(dims, position, strict=True) if dim.spec.kind is DimKind.REDUCTION
         )
         if first:
             tile = attrs.evolve(tile, fills=tuple(_fills(plan, dims, tile)))
-        tiles.append(tile)
+        tiles.append(attrs.evolve(tile, staged=tuple(sorted(staged))))
     return tuple(tiles)
+
+
+def _can_stage(spec: ArgSpec, view: DeviceTensor) -> bool:
+    """Only an argument of fixed shape and of the kernel's format can be packed by copying."""
+    return view.layout.device_dtype == spec.layout.device_dtype and all(
+        isinstance(size, int) for size in spec.shape
+    )
 
 
 # -- which dimensions ------------------------------------------------------------------------------

@@ -139,54 +139,66 @@ def view_nests(
     view without overlap; the number of nests grows with its irregularity.
     """
     shape = tuple(shape)
-    if 0 in shape:
+    count = math.prod(shape)
+    if count == 0:
         return ()
     device = element_offsets(layout, shape, strides, offset).reshape(shape)
+    return pair_nests(np.arange(count).reshape(shape), device)
+
+
+def pair_nests(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> tuple[Nest, ...]:
+    """Loop nests that move element ``source[i]`` to ``target[i]`` for every index ``i`` of two arrays of
+    offsets.
+
+    The arrays are cut into boxes in which both are affine.
+
+    >>> pair_nests(np.arange(6).reshape(2, 3), np.array([[0, 1, 8], [2, 3, 10]]))[0].sizes
+    (2, 2)
+    """
     result: list[Nest] = []
-    _factor(device, 0, list(contiguous_strides(shape)), result)
+    _factor(source, target, result)
     return tuple(result)
 
 
-def _factor(device: np.ndarray[Any, Any], host: int, steps: list[int], out: list[Nest]) -> None:
-    """Cut an array of device offsets into boxes in which it is affine."""
-    for axis in range(device.ndim - 1, -1, -1):
-        size = device.shape[axis]
+def _factor(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], out: list[Nest]) -> None:
+    for axis in range(target.ndim - 1, -1, -1):
+        size = target.shape[axis]
         if size < 2:
             continue
-        differences = np.moveaxis(np.diff(device, axis=axis), axis, -1)
-        uneven = (differences != differences.flat[0]).reshape(-1, size - 1).any(axis=0)
+        uneven = np.zeros(size - 1, np.bool_)
+        for offsets in (source, target):
+            steps = np.moveaxis(np.diff(offsets, axis=axis), axis, -1)
+            uneven |= (steps != steps.flat[0]).reshape(-1, size - 1).any(axis=0)
         if not uneven.any():
             continue
         block = int(uneven.argmax()) + 1  # elements in front of the first step that differs
         whole = size // block
-        head = device[(slice(None),) * axis + (slice(0, whole * block),)]
-        split = head.reshape(*device.shape[:axis], whole, block, *device.shape[axis + 1 :])
-        step = steps[axis]
-        inner = [*steps[:axis], step * block, step, *steps[axis + 1 :]]
+        front = (slice(None),) * axis
         if whole == 1 or block == 1:
             whole = 1
-            head = device[(slice(None),) * axis + (slice(0, block),)]
-            _factor(head, host, steps, out)
+            head = (*front, slice(0, block))
+            _factor(source[head], target[head], out)
         else:
-            _factor(split, host, inner, out)
+            head = (*front, slice(0, whole * block))
+            shape = (*target.shape[:axis], whole, block, *target.shape[axis + 1 :])
+            _factor(source[head].reshape(shape), target[head].reshape(shape), out)
         if whole * block < size:
-            tail = device[(slice(None),) * axis + (slice(whole * block, size),)]
-            _factor(tail, host + whole * block * step, steps, out)
+            tail = (*front, slice(whole * block, size))
+            _factor(source[tail], target[tail], out)
         return
-    base = int(device.flat[0])
+    start, end = int(source.flat[0]), int(target.flat[0])
     loops = []
-    for axis in range(device.ndim):
-        if device.shape[axis] > 1:
-            there = [0] * device.ndim
-            there[axis] = 1
-            loops.append(_Loop(device.shape[axis], steps[axis], int(device[tuple(there)]) - base))
+    for axis, size in enumerate(target.shape):
+        if size > 1:
+            there = tuple(int(k == axis) for k in range(target.ndim))
+            loops.append(_Loop(size, int(source[there]) - start, int(target[there]) - end))
     loops = sorted(loops, key=lambda loop: -abs(loop.device)) or [_Loop(1, 1, 1)]
     out.append(
         Nest(
             tuple(loop.size for loop in loops),
             tuple(loop.host for loop in loops),
             tuple(loop.device for loop in loops),
-            host,
-            base,
+            start,
+            end,
         )
     )

@@ -169,11 +169,10 @@ class DmaCB:
             have one size.
         src_format, dst_format: element types by NumPy's name. When they differ the device converts; a pair it
             cannot convert is refused at submission.
-        fill_padding: ``TO_DEVICE`` only: bytes of the pieces that no nest writes become zero. Otherwise
-        they keep
-            their value (read-modify-write of partial sticks), also on a stick that was never written,
-            whose rest
-            becomes zero.
+        fill_padding: transfers to the device and on it: bytes of the pieces that no nest writes become zero.
+            Otherwise they keep their value (read-modify-write of partial sticks); the rest of a stick that
+            was
+            never written becomes zero.
     """
 
     direction: Direction
