@@ -14,8 +14,11 @@ from dfsched import image as im
 from dfsched import load_architecture
 from dfsched.architecture import Architecture
 from spyrert.device import (
+    ControlBlock,
     CostModel,
     DeviceProperties,
+    Direction,
+    DmaCB,
     EventDevice,
     ExecResult,
     Phases,
@@ -23,7 +26,7 @@ from spyrert.device import (
     SegmentMemory,
 )
 from spyrert.errors import ComputeFault
-from spyrert.spyrecode import PayloadKind
+from spyrert.spyrecode import PayloadKind, is_spyrebin
 from spyresim.engine.machine import DEFAULT_OPTIONS, Machine, Options
 from spyresim.engine.report import Report
 from spyresim.engine.trace import Trace
@@ -80,6 +83,17 @@ class SimDevice(EventDevice):
         self._machine = Machine(architecture)
         self._decoded: dict[str, im.Image] = {}
         self.register_executor(PayloadKind.DFBIN, self._execute)
+
+    def submit(self, block: ControlBlock) -> int:
+        """Queue a control block; transfers of program images are counted as ``image_transfers``."""
+        ticket = super().submit(block)
+        if isinstance(block, DmaCB) and block.direction is Direction.TO_DEVICE and block.host is not None:
+            self._counters["image_transfers"] += is_spyrebin(block.host)
+        return ticket
+
+    def reset_counters(self) -> None:
+        super().reset_counters()
+        self._counters["image_transfers"] = 0
 
     def _image_of(self, program: Program) -> im.Image:
         found = self._decoded.get(program.digest)
