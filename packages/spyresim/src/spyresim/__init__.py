@@ -25,7 +25,9 @@ _HOMES = {
     "UnsupportedError": "spyresim.errors",
     "run_dataflow": "spyresim.dataflow_level",
     "run_ktir": "spyresim.ktir_level",
+    "run_device": "spyresim.device_level",
     "run_schedule": "spyresim.schedule_level",
+    "verify": "spyresim.verification",
 }
 
 __all__ = sorted(_HOMES)

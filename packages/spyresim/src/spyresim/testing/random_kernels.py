@@ -275,7 +275,8 @@ class RandomKernel:
         inner = "\n    ".join(lines)
         return (
             f"{out} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}} "
-            f"ins({values} : {types}) outs(%e : {tensor}) {{\n  ^bb0({arguments}):\n    {inner}\n  }} -> {tensor}"
+            f"ins({values} : {types}) outs(%e : {tensor}) {{\n  ^bb0({arguments}):\n    {inner}\n  }} "
+            f"-> {tensor}"
         )
 
     def _fused(self, tensor: str, block: Sequence[int]) -> list[str]:

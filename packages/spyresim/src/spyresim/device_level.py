@@ -1,0 +1,184 @@
+"""The device level: an image launched on a simulated device through the runtime.
+
+Nothing here knows the program: it needs a SpyreCode folder (or artefact) with its launch spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from dfsched.architecture import Architecture
+from dfsched.architecture.loading import load_architecture, package_devices
+from spyrert import Runtime, SpyreCode
+from spyrert.errors import SpyreError
+from spyrert.spyrecode import ArgSpec, LaunchSpec
+from spyrert.spyrecode import Role as ArgRole
+from spyrert.tensor import DeviceTensor
+from spyresim.device import SimDevice
+from spyresim.engine import Options
+from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError
+from spyresim.meaning.formats import Array
+from spyresim.report import Counters, Report, Result
+
+__all__ = ["architecture_of", "run_device"]
+
+
+def run_device(
+    code: SpyreCode | str | Path,
+    args: Mapping[str, object] | None = None,
+    *,
+    device: Architecture | str | Path | None = None,
+    options: Options | None = None,
+) -> Result:
+    """Prepare a kernel, launch it once, and read its outputs.
+
+    Args:
+        code: an artefact, or the folder (or archive) that holds it.
+        args: arrays and numbers by argument name; arrays of role output may be left out.
+        device: the architecture; default the package device that the launch spec was made for.
+        options: strictness, seed, trace of the engine.
+
+    Returns:
+        outputs by argument name; `report.details` is the `KernelRun` of the device.
+
+    Raises:
+        ArgumentError: the arguments do not fit, or no device fits the artefact.
+        ExecutionFault: the device reports a fault.
+        spyrert.SpyreError: the artefact is bad.
+    """
+    if not isinstance(code, SpyreCode):
+        code = SpyreCode.read(code)
+    spec = code.launch
+    if spec is None:
+        raise UnsupportedError("an artefact without a launch spec")
+    if device is None:
+        architecture = architecture_of(spec)
+    else:
+        architecture = device if isinstance(device, Architecture) else load_architecture(device)
+    simulated = SimDevice(0, device=architecture, f16_format=spec.f16_format, options=options or Options())
+    runtime = Runtime(device_factory=lambda index: simulated)
+    try:
+        return _launch(runtime, simulated, code, spec, dict(args or {}))
+    finally:
+        runtime.shutdown()
+
+
+def architecture_of(spec: LaunchSpec) -> Architecture:
+    """The package device that a launch spec was made for; `ArgumentError` if it is none of them."""
+    if spec.architecture is None:
+        raise UnsupportedError("a launch spec that names no architecture; give the device")
+    wanted = spec.architecture
+    for name in package_devices():
+        architecture = load_architecture(name)
+        if architecture.digest == wanted.digest:
+            return architecture
+    raise ArgumentError(
+        f"the launch spec is for device '{wanted.name}' ({wanted.digest[:12]}), which is no package device; "
+        "give its description"
+    )
+
+
+def _launch(
+    runtime: Runtime, simulated: SimDevice, code: SpyreCode, spec: LaunchSpec, args: dict[str, object]
+) -> Result:
+    plan = runtime.prepare_kernel(code)
+    arrays, bindings = _split(spec, args)
+    tensors = [_tensor(runtime, spec, arg, arrays.get(_name(arg))) for arg in spec.args]
+    try:
+        ticket = runtime.launch(plan, tensors, bindings=bindings)
+        runtime.synchronize()
+        error = ticket.error
+    except SpyreError as failure:
+        if not simulated.runs and not runtime.refused_launches:
+            raise
+        error = failure
+    if error is not None:
+        if runtime.refused_launches:
+            raise ArgumentError(str(error), None, code.kernel_name) from error
+        raise ExecutionFault(str(error)) from error
+    outputs = {
+        _name(arg): _host(runtime, tensor, arrays.get(_name(arg)))
+        for arg, tensor in zip(spec.args, tensors, strict=True)
+        if arg.role is not ArgRole.INPUT
+    }
+    run = simulated.runs[-1]
+    counters = Counters()
+    counters.bytes_read["global"] = run.report.bytes_read
+    counters.bytes_written["global"] = run.report.bytes_written
+    cores = len({unit.core for unit in run.units if unit.core >= 0})
+    report = Report("device", run.kernel, cores, counters, cycles=run.report.cycles, details=run)
+    return Result(outputs, report)
+
+
+def _name(arg: ArgSpec) -> str:
+    return arg.name or f"arg{arg.kernel_position}"
+
+
+def _split(spec: LaunchSpec, args: dict[str, object]) -> tuple[dict[str, Array], dict[str, object]]:
+    """Arrays and numbers under the names of the launch spec."""
+    names = {_name(arg): _name(arg) for arg in spec.args} | {s.name: s.name for s in spec.symbols}
+    positions = {
+        f"arg{entry.kernel_position}": name
+        for entry, name in [(a, _name(a)) for a in spec.args] + [(s, s.name) for s in spec.symbols]
+        if entry.kernel_position is not None
+    }
+    scalars = {symbol.name for symbol in spec.symbols}
+    arrays: dict[str, Array] = {}
+    bindings: dict[str, object] = {}
+    for given, value in args.items():
+        name = names.get(given) or positions.get(given)
+        if name is None:
+            known = ", ".join(names) or "none"
+            raise ArgumentError(
+                f"'{spec.kernel_name}' has no argument '{given}'; its arguments: {known}",
+                given,
+                spec.kernel_name,
+            )
+        if name in arrays or name in bindings:
+            raise ArgumentError(f"argument '{name}' is given twice", name, spec.kernel_name)
+        if name in scalars:
+            bindings[name] = value
+        elif isinstance(value, np.ndarray):
+            arrays[name] = value
+        else:
+            raise ArgumentError(
+                f"argument '{name}' must be an array, not {type(value).__name__}", name, spec.kernel_name
+            )
+    missing = [name for name in sorted(scalars) if name not in bindings]
+    if missing:
+        raise ArgumentError(f"argument '{missing[0]}' (scalar) is missing", missing[0], spec.kernel_name)
+    return arrays, bindings
+
+
+def _tensor(runtime: Runtime, spec: LaunchSpec, arg: ArgSpec, array: Array | None) -> DeviceTensor:
+    name = _name(arg)
+    shape = tuple(extent for extent in arg.shape if isinstance(extent, int))
+    if len(shape) != len(arg.shape):
+        raise UnsupportedError(f"argument '{name}' with symbolic extents {arg.shape}")
+    if array is None:
+        if arg.role is not ArgRole.OUTPUT:
+            raise ArgumentError(
+                f"argument '{name}' ({arg.role.value}, {arg.dtype} of shape {shape}) is missing",
+                name,
+                spec.kernel_name,
+            )
+        return runtime.empty(shape, arg.dtype, arg.layout)
+    if array.shape != shape:
+        raise ArgumentError(
+            f"argument '{name}' must have shape {shape}, but the array has shape {array.shape}",
+            name,
+            spec.kernel_name,
+        )
+    dtype = "df16" if arg.dtype == "df16" and array.dtype == np.uint16 else None
+    try:
+        return runtime.to_device(array, arg.layout, dtype=dtype)
+    except SpyreError as error:
+        raise ArgumentError(f"argument '{name}': {error}", name, spec.kernel_name) from error
+
+
+def _host(runtime: Runtime, tensor: DeviceTensor, given: Array | None) -> Array:
+    array = runtime.to_host(tensor)
+    return array if given is None else array.astype(given.dtype, copy=False)

@@ -1,0 +1,329 @@
+"""Translation validation: every level of one compilation, and every pass, must give the same outputs.
+
+Outputs are compared bit for bit; NaNs compare by NaN-ness (readings 16).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+import dfsched
+from dfsched.dialects import dataflow, symbol
+from ktir.dialects.builtin import Module
+from ktir.dtypes import decode_array, element_bytes, encode_array, storage_dtype
+from ktir.errors import KtirError
+from ktir.interface import Argument, Role
+from ktir.layout import LinearLayout
+from ktir.machine import F16Format, Machine
+from ktir.types import DF16, FloatType, IntegerType, Type
+from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError
+from spyresim.ktir_level import run_ktir
+from spyresim.meaning.formats import Array
+from spyresim.report import Result
+from spyresim.schedule_level import Interface, interface_of, run_schedule
+
+__all__ = ["Difference", "LevelOutcome", "Verification", "differences", "random_arguments", "verify"]
+
+
+@attrs.frozen
+class Difference:
+    """`count` elements of an output differ; `index` is the first of them in row-major order."""
+
+    output: str
+    index: tuple[int, ...]
+    expected: str
+    got: str
+    count: int
+
+    def __str__(self) -> str:
+        more = "" if self.count == 1 else f" ({self.count} elements differ)"
+        return f"output '{self.output}' at {list(self.index)}: expected {self.expected}, got {self.got}{more}"
+
+
+@attrs.frozen
+class LevelOutcome:
+    """One execution: `level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``.
+
+    `after` names the pass for level ``"schedule"``; `error` is what went wrong instead of giving outputs.
+    """
+
+    level: str
+    after: str | None = None
+    difference: Difference | None = None
+    error: str | None = None
+    cycles: float | None = None
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference is None and self.error is None
+
+    @property
+    def where(self) -> str:
+        """What was executed, for people."""
+        return f"after pass '{self.after}'" if self.after is not None else f"at level {self.level}"
+
+
+@attrs.frozen
+class Verification:
+    """One kernel with one set of arguments; `outcomes` in the order of the compilation."""
+
+    kernel: str
+    seed: int
+    outcomes: tuple[LevelOutcome, ...]
+
+    @property
+    def first(self) -> LevelOutcome | None:
+        """The first outcome that does not agree with the meaning of the kernel."""
+        return next((outcome for outcome in self.outcomes if not outcome.agrees), None)
+
+    @property
+    def ok(self) -> bool:
+        return self.first is None
+
+
+def differences(expected: Mapping[str, Array], got: Mapping[str, Array]) -> Difference | None:
+    """The first difference between two sets of outputs; None if they are equal."""
+    for name, wanted in expected.items():
+        array = got.get(name)
+        if array is None:
+            return Difference(name, (), "an array", "nothing", 1)
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            return Difference(
+                name, (), f"{wanted.dtype}{list(wanted.shape)}", f"{array.dtype}{list(array.shape)}", 1
+            )
+        word = np.dtype(f"u{wanted.dtype.itemsize}")
+        bits = [np.ascontiguousarray(a).view(word).reshape(a.shape) for a in (wanted, array)]
+        unequal = (bits[0] != bits[1]) & ~((wanted != wanted) & (array != array))
+        if unequal.any():
+            index = tuple(int(v) for v in np.argwhere(unequal)[0])
+            return Difference(name, index, str(wanted[index]), str(array[index]), int(unequal.sum()))
+    return None
+
+
+# -- arguments
+
+
+def random_arguments(
+    interface: Interface, machine: Machine, seed: int, given: Mapping[str, object] | None = None
+) -> Iterator[dict[str, object]]:
+    """Arguments that may suit a kernel, likelier ones first: scalars are small numbers within their promises.
+
+    Arrays are the same in all of them. `given` values are kept.
+    """
+    rng = np.random.default_rng(seed)
+    fixed = dict(given or {})
+    scalars = [a for a in interface.arguments if not a.is_pointer and a.name not in fixed]
+    arrays: dict[str, object] = {}
+    for argument in interface.arguments:
+        static = argument.shape is not None and all(isinstance(n, int) for n in argument.shape)
+        if argument.is_pointer and static and argument.name not in fixed and argument.role is not Role.OUTPUT:
+            shape = tuple(n for n in argument.shape or () if isinstance(n, int))
+            arrays[argument.name] = random_array(rng, argument.element, shape, machine.f16_format)
+    for constant in interface.constants:
+        if constant.role is not Role.OUTPUT and constant.name not in fixed:
+            arrays[constant.name] = random_array(rng, constant.element, constant.shape, machine.f16_format)
+    for values in itertools.islice(itertools.product(*(_candidates(a, seed) for a in scalars)), 64):
+        chosen = {**arrays, **fixed, **{a.name: v for a, v in zip(scalars, values, strict=True)}}
+        late = np.random.default_rng([seed, 1])
+        for argument in interface.arguments:
+            if argument.is_pointer and argument.name not in chosen and argument.role is not Role.OUTPUT:
+                shape = tuple(n if isinstance(n, int) else int(str(chosen[n])) for n in argument.shape or ())
+                chosen[argument.name] = random_array(late, argument.element, shape, machine.f16_format)
+        yield chosen
+
+
+def _candidates(argument: Argument, seed: int) -> list[object]:
+    if isinstance(argument.element, FloatType):
+        return [float(np.random.default_rng([seed, argument.index]).normal())]
+    limit = 8 if argument.upperbound is None else argument.upperbound // argument.granularity
+    numbers = sorted(range(min(limit, 8) + 1), key=lambda n: (n == 0, (n - seed) % 4, n))
+    return [n * argument.granularity for n in numbers]
+
+
+def random_array(rng: np.random.Generator, type: Type, shape: tuple[int, ...], format: F16Format) -> Array:
+    """Moderate numbers of an element type, as a host array."""
+    if isinstance(type, FloatType):
+        values = rng.normal(scale=2.0, size=shape)
+        if type == DF16:
+            return decode_array(encode_array(values, type), type)
+        return values.astype(storage_dtype(type))
+    if type == IntegerType(1):
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    limits = np.iinfo(storage_dtype(type))
+    return rng.integers(max(limits.min, -100), min(limits.max, 100), shape, endpoint=True).astype(
+        limits.dtype
+    )
+
+
+# -- verification
+
+
+def verify(
+    module: Module,
+    device: dfsched.Architecture | str | Path | None = None,
+    *,
+    kernel: str | None = None,
+    seeds: int = 1,
+    args: Mapping[str, object] | None = None,
+    options: dfsched.Options | None = None,
+    on_outcome: Callable[[str, int, LevelOutcome], None] | None = None,
+) -> tuple[Verification, ...]:
+    """Compile kernels and execute them at every level and after every pass.
+
+    Args:
+        device: as for `dfsched.compile`.
+        kernel: only this one; default all public ones.
+        seeds: number of sets of random arguments.
+        args: values for some arguments, the same in every set.
+        on_outcome: called with kernel, seed and outcome as soon as there is one.
+
+    Raises:
+        what `dfsched.compile` raises; `ArgumentError` if no arguments are found that the kernel accepts.
+    """
+    base = options or dfsched.Options()
+    names = dfsched.kernels(module) if kernel is None else (kernel,)
+    found: list[Verification] = []
+    for name in names:
+        compiled = dfsched.compile(module, device, attrs.evolve(base, kernel=name))
+        for seed in range(seeds):
+            found.append(_verify(compiled, seed, args or {}, on_outcome))
+    return tuple(found)
+
+
+def _verify(
+    compiled: dfsched.Compiled,
+    seed: int,
+    given: Mapping[str, object],
+    on_outcome: Callable[[str, int, LevelOutcome], None] | None,
+) -> Verification:
+    interface = interface_of(compiled.source, compiled.kernel)
+    machine = compiled.architecture.machine().for_module(compiled.source.attributes)
+    arguments, meaning = _accepted(compiled, interface, machine, seed, given)
+    outcomes = [LevelOutcome("ktir")]
+
+    def note(outcome: LevelOutcome) -> None:
+        outcomes.append(outcome)
+        if on_outcome is not None:
+            on_outcome(compiled.kernel, seed, outcome)
+
+    if on_outcome is not None:
+        on_outcome(compiled.kernel, seed, outcomes[0])
+    for result in compiled.passes:
+        if is_sequential(result.module):
+            note(_outcome("schedule", result.name, meaning, lambda m=result.module: run_schedule(  # type: ignore[misc]
+                compiled, arguments, module=m, interface=interface)))  # fmt: skip
+    spans = _Spans(compiled, interface, machine)
+    flat = spans.pack(arguments)
+    note(_outcome("dataflow", None, meaning, lambda: spans.unpack(_run_dataflow(compiled, flat))))
+    note(_outcome("device", None, meaning, lambda: spans.unpack(_run_device(compiled, flat))))
+    return Verification(compiled.kernel, seed, tuple(outcomes))
+
+
+def _run_dataflow(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:
+    from spyresim.dataflow_level import run_dataflow
+
+    return run_dataflow(compiled, arguments)
+
+
+def _run_device(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:
+    from spyresim.device_level import run_device
+
+    return run_device(compiled.spyrecode, arguments, device=compiled.architecture)
+
+
+def is_sequential(module: Module) -> bool:
+    """Whether a module is ScheduleIR or KTDFLow, and not yet DataflowIR."""
+    return not any(isinstance(op, dataflow.ProgramUnit | symbol.CreateId) for op in module.walk())
+
+
+def _accepted(
+    compiled: dfsched.Compiled,
+    interface: Interface,
+    machine: Machine,
+    seed: int,
+    given: Mapping[str, object],
+) -> tuple[dict[str, object], Result]:
+    """Arguments that the kernel accepts, and what it means for them."""
+    last: Exception | None = None
+    for arguments in random_arguments(interface, machine, seed, given):
+        try:
+            return arguments, run_ktir(compiled.source, compiled.kernel, arguments, machine)
+        except ExecutionFault as error:
+            last = error
+    raise ArgumentError(
+        f"no arguments found that '{compiled.kernel}' accepts; the last attempt: {last}",
+        None,
+        compiled.kernel,
+    ) from last
+
+
+def _outcome(level: str, after: str | None, meaning: Result, run: Callable[[], Result]) -> LevelOutcome:
+    try:
+        result = run()
+    except (SpyresimError, KtirError, dfsched.DfschedError) as error:
+        return LevelOutcome(level, after, error=f"{type(error).__name__}: {error}")
+    difference = differences(meaning.outputs, result.outputs)
+    return LevelOutcome(level, after, difference, cycles=result.report.cycles)
+
+
+class _Spans:
+    """Views at constant addresses become one buffer of bytes in the launch spec (readings 4)."""
+
+    def __init__(self, compiled: dfsched.Compiled, interface: Interface, machine: Machine) -> None:
+        spec = compiled.spyrecode.launch
+        implicit = [] if spec is None else [a for a in spec.args if a.kernel_position is None]
+        self._spans = [
+            (
+                a.name,
+                int(a.name.removeprefix("@"), 16),
+                int(np.prod([n for n in a.shape if isinstance(n, int)])),
+            )
+            for a in implicit
+        ]
+        self._constants = interface.constants
+        self._format = machine.f16_format
+
+    def pack(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments with the buffers at constant addresses put together."""
+        if not self._constants:
+            return dict(arguments)
+        names = {c.name for c in self._constants}
+        packed: dict[str, object] = {k: v for k, v in arguments.items() if k not in names}
+        for name, start, size in self._spans:
+            data = np.zeros(size, np.uint8)
+            for constant in self._constants:
+                value = arguments.get(constant.name)
+                if isinstance(value, np.ndarray):
+                    raw = encode_array(value, constant.element, self._format)
+                    raw = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
+                    at = constant.address - start
+                    data[at : at + len(raw)] = raw
+            packed[name] = data
+        return packed
+
+    def unpack(self, result: Result) -> Result:
+        """The outputs with the buffers at constant addresses taken apart."""
+        if not self._constants:
+            return result
+        outputs = {k: v for k, v in result.outputs.items() if not k.startswith("@")}
+        for constant in self._constants:
+            if constant.role is Role.INPUT:
+                continue
+            for name, start, size in self._spans:
+                at = constant.address - start
+                length = element_bytes(constant.element) * int(np.prod(constant.shape, dtype=np.int64))
+                if at >= 0 and at + length <= size and name in result.outputs:
+                    raw = np.ascontiguousarray(result.outputs[name]).view(np.uint8)[at : at + length]
+                    outputs[constant.name] = _decoded(raw, constant.element, constant.shape, self._format)
+        return attrs.evolve(result, outputs=outputs)
+
+
+def _decoded(raw: Any, type: Type, shape: Sequence[int], format: F16Format) -> Array:
+    stored = raw.copy().view(storage_dtype(type)).reshape(LinearLayout(tuple(shape), type).shape)
+    return decode_array(stored, type, None, format)
