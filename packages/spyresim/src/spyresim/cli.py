@@ -1,0 +1,385 @@
+"""The command line: ``spyresim run`` and ``spyresim verify``.
+
+Exit codes: 0 good, 1 the input is bad (or the program faults, or levels differ), 2 the call is bad.
+Diagnostics go to stderr as ``file:line:col: error: message`` with the source line and a caret.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from ktir.errors import Diagnostic, KtirError
+from ktir.location import FileLineColLoc, Location
+from ktir.reporting import diagnostics_of, render
+from spyresim import __version__
+from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError, UnsupportedError
+
+if TYPE_CHECKING:
+    from ktir.dialects.builtin import Module
+    from spyresim.report import Result
+
+__all__ = ["main"]
+
+
+class Level(enum.StrEnum):
+    """What is executed."""
+
+    KTIR = "ktir"
+    DATAFLOW = "dataflow"
+    DEVICE = "device"
+
+
+class Failed(Exception):
+    """Ends a command with exit code 1; what there is to say has been said."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="spyresim")
+def main() -> None:
+    """Execute kernels: KTIR text, DataflowIR and SpyreCode."""
+
+
+# -- errors
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turn errors into messages and exit codes."""
+    from dfsched.errors import DeviceNotFound, DfschedError
+    from spyrert.errors import SpyreError
+
+    try:
+        yield
+    except Failed:
+        sys.exit(1)
+    except (ArgumentError, DeviceNotFound) as error:
+        _say(Diagnostic(str(error)))
+        sys.exit(2)
+    except KtirError as error:
+        for diagnostic in diagnostics_of(error):
+            _say(diagnostic)
+        sys.exit(1)
+    except SpyresimError as error:
+        _say(_diagnostic(error))
+        sys.exit(1)
+    except (DfschedError, SpyreError) as error:
+        found = getattr(error, "diagnostics", None)
+        for diagnostic in found or (Diagnostic(str(error)),):
+            _say(diagnostic)
+        sys.exit(1)
+
+
+def _diagnostic(error: SpyresimError) -> Diagnostic:
+    match error:
+        case ExecutionFault(message=message, site=site):
+            where = str(site)
+            return Diagnostic(f"{message} ({where})" if where else message, site.location)
+        case UnsupportedError(what=what, site=site):
+            where = str(site)
+            return Diagnostic(f"unsupported: {what}" + (f" ({where})" if where else ""), site.location)
+        case _:
+            return Diagnostic(str(error))
+
+
+def _say(diagnostic: Diagnostic) -> None:
+    click.echo(render(diagnostic, _sources(diagnostic.location)), err=True)
+
+
+def _sources(location: Location | None) -> Mapping[str, str]:
+    """The text of the file that a location names, if it can be read."""
+    where = None if location is None else location.file_line_column()
+    if where is None or not Path(where[0]).is_file():
+        return {}
+    return {where[0]: Path(where[0]).read_text(encoding="utf-8", errors="replace")}
+
+
+# -- values on the command line
+
+
+def parse_assignments(entries: tuple[str, ...], option: str) -> dict[str, str]:
+    """``name=value`` entries; `click.UsageError` for anything else."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, separator, value = entry.partition("=")
+        if not separator or not name or not value:
+            raise click.UsageError(f"{option} takes name=value, not '{entry}'")
+        if name in found:
+            raise click.UsageError(f"{option} gives '{name}' twice")
+        found[name] = value
+    return found
+
+
+def parse_value(text: str) -> object:
+    """A number, ``true`` or ``false``, or the array in ``@file.npy``."""
+    if text.startswith("@"):
+        return load_array(text[1:])
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (lambda t: int(t, 0), float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise click.UsageError(f"'{text}' is neither a number nor @file.npy")
+
+
+def load_array(path: str) -> np.ndarray[Any, Any]:
+    """The array in a file; `click.UsageError` if there is none."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise click.UsageError(f"cannot read an array from '{path}': {error}") from error
+    if not isinstance(loaded, np.ndarray):
+        raise click.UsageError(f"'{path}' holds several arrays; give a .npy file")
+    if loaded.dtype.kind == "V" and loaded.dtype.itemsize == 2 and loaded.dtype.names is None:
+        import ml_dtypes
+
+        return loaded.view(ml_dtypes.bfloat16)  # how NumPy reads back what was saved as bfloat16
+    return loaded
+
+
+# -- run
+
+
+@main.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="FILE.mlir|DIR")
+@click.option("--function", "-f", help="The kernel; needed where there are several.")
+@click.option("--arg", "-a", "args", multiple=True, metavar="NAME=VALUE|NAME=@FILE.npy", help="An argument.")
+@click.option("--random", "seed", type=int, metavar="SEED", help="Random values for arguments not given.")
+@click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Where to store an output.")
+@click.option("--expect", "expects", multiple=True, metavar="NAME=FILE.npy", help="Compare an output.")
+@click.option("--rtol", type=float, default=0.0, show_default=True, help="For --expect.")
+@click.option("--atol", type=float, default=0.0, show_default=True, help="For --expect.")
+@click.option("--level", type=click.Choice([level.value for level in Level]), help="What to execute.")
+@click.option("--device", help="A package device or a file; default what the input declares or was made for.")
+@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Chrome trace-event JSON.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="r.html or r.json.")
+def run(
+    path: Path,
+    function: str | None,
+    args: tuple[str, ...],
+    seed: int | None,
+    saves: tuple[str, ...],
+    expects: tuple[str, ...],
+    rtol: float,
+    atol: float,
+    level: str | None,
+    device: str | None,
+    trace: Path | None,
+    report: Path | None,
+) -> None:
+    """Execute one kernel of a KTIR file, or of a folder that `dfsched compile` wrote."""
+    values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
+    targets = parse_assignments(saves, "--save")
+    references = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
+    with reported():
+        if path.is_dir():
+            chosen = Level.DEVICE if level is None else Level(level)
+            result = _run_folder(path, function, values, seed, chosen, device, trace is not None)
+        else:
+            chosen = Level.KTIR if level is None else Level(level)
+            result = _run_file(path, function, values, seed, chosen, device, trace is not None)
+        _finish(result, targets, references, rtol, atol, trace, report)
+
+
+def _run_file(
+    path: Path,
+    function: str | None,
+    values: dict[str, object],
+    seed: int | None,
+    level: Level,
+    device: str | None,
+    traced: bool,
+) -> Result:
+    module = _load(path)
+    if level is Level.KTIR:
+        from spyresim.ktir_level import run_ktir
+
+        machine = None
+        if device is not None:
+            from dfsched import load_architecture
+
+            machine = load_architecture(device).machine()
+        return run_ktir(module, function, _filled(module, function, values, seed), machine)
+    import dfsched
+
+    compiled = dfsched.compile(module, device, dfsched.Options(kernel=function))
+    values = _filled(module, compiled.kernel, values, seed)
+    from spyresim.engine import Options
+
+    options = Options(trace=traced)
+    if level is Level.DATAFLOW:
+        from spyresim.dataflow_level import run_dataflow
+
+        return run_dataflow(compiled, values, options=options)
+    from spyresim.device_level import run_device
+
+    return run_device(compiled.spyrecode, values, device=compiled.architecture, options=options)
+
+
+def _load(path: Path) -> Module:
+    import ktir
+
+    module = ktir.load(path)
+    ktir.verify(module)
+    return module
+
+
+def _filled(
+    module: Module, function: str | None, values: dict[str, object], seed: int | None
+) -> dict[str, object]:
+    """The values, with random ones for what is missing if there is a seed."""
+    if seed is None:
+        return values
+    from ktir.machine import Machine
+    from spyresim.schedule_level import interface_of
+    from spyresim.verification import random_arguments
+
+    interface = interface_of(module, function)
+    return next(random_arguments(interface, Machine().for_module(module.attributes), seed, values))
+
+
+def _run_folder(
+    path: Path,
+    function: str | None,
+    values: dict[str, object],
+    seed: int | None,
+    level: Level,
+    device: str | None,
+    traced: bool,
+) -> Result:
+    from spyresim.engine import Options
+
+    if level is Level.KTIR:
+        raise click.UsageError("a compiled folder holds no KTIR; levels: dataflow, device")
+    if seed is not None:
+        raise click.UsageError("--random needs a KTIR file")
+    folder, options = _kernel_folder(path, function), Options(trace=traced)
+    if level is Level.DATAFLOW:
+        from spyresim.dataflow_level import run_dataflow
+
+        return run_dataflow(folder, values, device=device, options=options)
+    from spyresim.device_level import run_device
+
+    return run_device(folder, values, device=device, options=options)
+
+
+def _kernel_folder(path: Path, function: str | None) -> Path:
+    """The folder of one kernel: the path itself, or one of its folders."""
+    if (path / "launch_spec.json").is_file() or (path / "spyreCodeDir").is_dir():
+        return path
+    found = sorted(p.parent.name for p in path.glob("*/launch_spec.json"))
+    if function is None and len(found) == 1:
+        return path / found[0]
+    if function in found:
+        return path / str(function)
+    known = ", ".join(found) or "none"
+    what = f"no kernel '{function}'" if function is not None else "no kernel folder, or several"
+    raise click.UsageError(f"{path} holds {what}; kernels: {known}")
+
+
+def _finish(
+    result: Result,
+    targets: Mapping[str, str],
+    references: Mapping[str, np.ndarray[Any, Any]],
+    rtol: float,
+    atol: float,
+    trace: Path | None,
+    report: Path | None,
+) -> None:
+    from spyresim.report_files import write_report, write_trace
+
+    for name in (*targets, *references):
+        if name not in result.outputs:
+            known = ", ".join(result.outputs) or "none"
+            raise ArgumentError(f"there is no output '{name}'; outputs: {known}", name)
+    cycles = "" if result.report.cycles is None else f", {result.report.cycles:g} cycles"
+    click.echo(
+        f"{result.report.function} at level {result.report.level}: {result.report.tiles} tiles{cycles}"
+    )
+    for name, array in result.outputs.items():
+        click.echo(f"  {name}: {array.dtype}{list(array.shape)}")
+    for warning in result.report.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    for name, target in targets.items():
+        np.save(target, result.outputs[name])
+    if trace is not None:
+        write_trace(result.report, trace)
+    if report is not None:
+        write_report(result.report, report)
+    for name, reference in references.items():
+        _compare(name, reference, result.outputs[name], rtol, atol)
+
+
+def _compare(
+    name: str, expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rtol: float, atol: float
+) -> None:
+    if expected.shape != got.shape:
+        raise ArgumentError(
+            f"output '{name}' has shape {list(got.shape)}, the expected array {list(expected.shape)}", name
+        )
+    a, b = expected.astype(np.float64), got.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bad = ~((np.abs(a - b) <= atol + rtol * np.abs(a)) | (a == b) | (np.isnan(a) & np.isnan(b)))
+    if bad.any():
+        index = tuple(int(v) for v in np.argwhere(bad)[0])
+        _say(
+            Diagnostic(
+                f"output '{name}' at {list(index)}: expected {expected[index]}, got {got[index]} "
+                f"({int(bad.sum())} of {bad.size} elements differ)"
+            )
+        )
+        raise Failed
+
+
+# -- verify
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--device", help="A package device or a file; not needed where the file declares its device.")
+@click.option("--kernel", help="Only this public function.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Sets of arguments.")
+@click.option("--arg", "-a", "args", multiple=True, metavar="NAME=VALUE|NAME=@FILE.npy", help="An argument.")
+@click.option("--quiet", "-q", is_flag=True, help="Say only what differs.")
+def verify(
+    file: Path, device: str | None, kernel: str | None, seeds: int, args: tuple[str, ...], quiet: bool
+) -> None:
+    """Compile FILE, execute every level and the IR after every pass, and compare the outputs."""
+    from spyresim.verification import LevelOutcome
+    from spyresim.verification import verify as verify_module
+
+    values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
+
+    def show(name: str, seed: int, outcome: LevelOutcome) -> None:
+        if not quiet:
+            cycles = "" if outcome.cycles is None else f"  {outcome.cycles:g} cycles"
+            state = "ok" if outcome.agrees else "DIFFERS" if outcome.difference else "FAILS"
+            click.echo(f"{name} seed {seed}: {outcome.where:<48} {state}{cycles}")
+
+    with reported():
+        module = _load(file)
+        found = verify_module(module, device, kernel=kernel, seeds=seeds, args=values, on_outcome=show)
+        if not found:
+            raise UnsupportedError("a file without a public kernel")
+        bad = [(v, v.first) for v in found if v.first is not None]
+        for verification, first in bad:
+            what = first.difference or first.error
+            place = FileLineColLoc(str(file), 1, 1)
+            _say(
+                Diagnostic(
+                    f"kernel '{verification.kernel}' (seed {verification.seed}) {first.where}: {what}", place
+                )
+            )
+        if bad:
+            raise Failed
+        if not quiet:
+            click.echo(f"{len(found)} runs, all levels agree")
