@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from spyrert.device import Completion, ControlBlock, DeviceProperties, EventDevice, ExecResult, MicroDevice
+from spyrert.errors import ComputeFault
 from spyrert.testing import CASES, Subject, corrections, plain_copies, structure, virtual_time
 
 
@@ -48,15 +49,13 @@ class Careless(MicroDevice):
 
 
 class Forgetful(MicroDevice):
-    """Does not look at the launch number of a correction."""
+    """Reports what it finds as another kind of fault."""
 
-    def _symbols(self, block, image, memory):  # type: ignore[no-untyped-def]
-        from spyrert.constants import PROG_OFFSET_BASE
-        from spyrert.spyrecode import Correction
-
-        data = memory.read(PROG_OFFSET_BASE + image.correction_offset, image.correction_size)
-        seq = Correction.decode(data).launch_seq
-        return super()._symbols(attrs.evolve(block, launch_seq=seq), image, memory)
+    def next_completion(self, block: bool = True) -> Completion | None:
+        done = super().next_completion(block)
+        if done is None or done.fault is None:
+            return done
+        return attrs.evolve(done, fault=attrs.evolve(done.fault, error=ComputeFault))
 
 
 class Hasty(MicroDevice):

@@ -23,7 +23,7 @@ from spyrert.errors import LayoutMismatch, SymbolBindingError, TilingError, Unsu
 from spyrert.launch import TileFill, TileLaunch
 from spyrert.plan import JobPlan
 from spyrert.spyrecode import ArgSpec, DimKind, DimSpec, Hcm, Stride
-from spyrert.spyrecode.hcm import leaves
+from spyrert.spyrecode.expressions import leaves
 from spyrert.spyrecode.layout import item_bytes
 from spyrert.tensor import DeviceTensor
 from spyrert.transfer import view_nests

@@ -13,8 +13,7 @@ from ktir.dialects import arith
 from ktir.dialects.func import Func
 from ktir.ir import BlockArgument, Operation, Value
 from ktir.location import Location
-from spyrert.spyrecode import Addr, Const, Expr, HcmSymbol, LaunchSpec, Sym
-from spyrert.spyrecode.hcm import Binary, BinaryOp
+from spyrert.spyrecode import Addr, Binary, BinaryOp, Const, Expr, HcmSymbol, LaunchSpec, Sym
 
 __all__ = ["SymbolDefinition", "define_symbols"]
 

@@ -7,7 +7,8 @@ without compiler
 or simulator.
 """
 
-from spyrert.device.event import CostModel, EventDevice
+from spyrert.device.costs import CostModel
+from spyrert.device.event import EventDevice
 from spyrert.device.faults import FaultKind, FaultSpec, Match
 from spyrert.device.micro import MicroDevice
 from spyrert.device.protocol import (

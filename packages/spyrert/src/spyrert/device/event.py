@@ -17,9 +17,11 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from spyrert.constants import PROG_OFFSET_BASE
+from spyrert.device.costs import CostModel
+from spyrert.device.dma import INTEGER_CONVERTERS, RAW, Transfer, check_transfer, transferred_bytes
 from spyrert.device.faults import FaultKind, FaultPlan, FaultSpec
-from spyrert.device.memory import RegionTable, TranslatedMemory, nest_elements, nest_extent, nest_view
+from spyrert.device.memory import RegionTable, TranslatedMemory
+from spyrert.device.programs import ImageCache, read_symbols
 from spyrert.device.protocol import (
     P2PCB,
     Completion,
@@ -53,45 +55,10 @@ from spyrert.errors import (
     DmaFault,
     EccError,
     PageFault,
-    SpyreCodeImageError,
     StaleCorrection,
-    UnsupportedDtype,
 )
-from spyrert.spyrecode.correction import Correction
-from spyrert.spyrecode.image import HEADER_BYTES, Image
-from spyrert.spyrecode.layout import item_bytes
 
-_RAW: Final[dict[int, np.dtype[Any]]] = {
-    1: np.dtype("<u1"),
-    2: np.dtype("<u2"),
-    4: np.dtype("<u4"),
-    8: np.dtype("<u8"),
-}
 HANG_NS: Final = 10**15
-
-
-@attrs.frozen
-class CostModel:
-    """Virtual time of operations, in integer nanoseconds, rounded up.
-
-    Linear: a fixed latency plus bytes over bandwidth (bytes per second) for transfers; cycles over the
-    clock for
-    programs.
-    """
-
-    link_bandwidth: int = 64_000_000_000
-    latency_ns: int = 2_000
-    clock_hz: int = 1_000_000_000
-    fill_bandwidth: int = 200_000_000_000
-
-    def dma_ns(self, size: int, direction: Direction) -> int:
-        return self.latency_ns + -(-size * 10**9 // self.link_bandwidth)
-
-    def compute_ns(self, cycles: int) -> int:
-        return -(-cycles * 10**9 // self.clock_hz)
-
-    def fill_ns(self, size: int) -> int:
-        return self.latency_ns + -(-size * 10**9 // self.fill_bandwidth)
 
 
 class _State(enum.Enum):
@@ -140,7 +107,7 @@ class EventDevice:
         self.cost = cost or CostModel()
         self.faults = FaultPlan()
         self._executors: dict[int, Executor] = {}
-        self._converters: dict[tuple[str, str], Converter] = dict(_NARROWING)
+        self._converters: dict[tuple[str, str], Converter] = dict(INTEGER_CONVERTERS)
         self._regions = self._new_regions()
         self._now = 0
         self._ticket = 0
@@ -149,7 +116,7 @@ class EventDevice:
         self._jobs: dict[int, _Job] = {}
         self._finished: list[Completion] = []
         self._lost = False
-        self._images: dict[bytes, tuple[Image, str]] = {}
+        self._images = ImageCache()
         self._counters: dict[str, int] = {}
         self.reset_counters()
 
@@ -292,55 +259,16 @@ class EventDevice:
                 check_compute(block, self.region_info)
             case FillCB():
                 total = check_pieces(block.pieces, self.region_info)
-                if block.elem_bytes not in _RAW or total % block.elem_bytes:
+                if block.elem_bytes not in RAW or total % block.elem_bytes:
                     raise ControlBlockError(f"fill of {total} bytes with elements of {block.elem_bytes}")
                 if not 0 <= block.value_bits < 1 << 8 * block.elem_bytes:
                     raise ControlBlockError(
                         f"fill value {block.value_bits:#x} exceeds {block.elem_bytes} bytes"
                     )
             case DmaCB():
-                self._check_dma(block)
+                check_transfer(block, self.region_info, self._converters)
             case P2PCB():
                 raise ControlBlockError("this device has no peer link", "UnsupportedControlBlock")
-
-    def _check_dma(self, block: DmaCB) -> None:
-        device = check_pieces(block.pieces, self.region_info)
-        try:
-            src_bytes, dst_bytes = item_bytes(block.src_format), item_bytes(block.dst_format)
-        except UnsupportedDtype as error:
-            raise ControlBlockError(str(error)) from None
-        pair = (block.src_format, block.dst_format)
-        if block.src_format != block.dst_format and pair not in self._converters:
-            raise ControlBlockError(
-                f"no conversion from {block.src_format} to {block.dst_format}", "UnsupportedConversion"
-            )
-        if block.direction is Direction.ON_DEVICE:
-            if block.host is not None:
-                raise ControlBlockError("a copy on the device has no host buffer")
-            other = check_pieces(block.src_pieces, self.region_info)
-        else:
-            if block.host is None:
-                raise ControlBlockError("a transfer needs a host buffer")
-            if block.direction is Direction.FROM_DEVICE and block.host.readonly:
-                raise ControlBlockError("a transfer from the device needs a writable host buffer")
-            other = block.host.nbytes
-        src, dst = (device, other) if block.direction is Direction.FROM_DEVICE else (other, device)
-        if not block.nests:
-            if src != dst or block.src_format != block.dst_format:
-                raise ControlBlockError(f"plain copy of {src} bytes to {dst} bytes")
-            return
-        for nest in block.nests:
-            if not (len(nest.sizes) == len(nest.src_strides) == len(nest.dst_strides)):
-                raise ControlBlockError(f"sizes and strides of {nest} differ in length")
-            if any(size <= 0 for size in nest.sizes):
-                raise ControlBlockError(f"{nest} has an empty loop")
-            for strides, offset, total, width, side in (
-                (nest.src_strides, nest.src_offset, src, src_bytes, "source"),
-                (nest.dst_strides, nest.dst_offset, dst, dst_bytes, "destination"),
-            ):
-                low, high = nest_extent(nest.sizes, strides, offset)
-                if low < 0 or (high + 1) * width > total:
-                    raise ControlBlockError(f"{nest} leaves its {side} of {total} bytes")
 
     # -- progress ------------------------------------------------------------------------------
 
@@ -424,102 +352,34 @@ class EventDevice:
 
     def _fill(self, block: FillCB) -> _Outcome:
         size = sum(piece.size for piece in block.pieces)
-        raw = np.full(size // block.elem_bytes, block.value_bits, _RAW[block.elem_bytes]).view(np.uint8)
+        raw = np.full(size // block.elem_bytes, block.value_bits, RAW[block.elem_bytes]).view(np.uint8)
         return _Outcome(
             self.cost.fill_ns(size), size, commit=lambda: self._regions.scatter(block.pieces, raw)
         )
 
     def _transfer(self, block: DmaCB, faults: Sequence[FaultSpec]) -> _Outcome:
-        device_bytes = sum(piece.size for piece in block.pieces)
-        src_raw, dst_raw = _RAW[item_bytes(block.src_format)], _RAW[item_bytes(block.dst_format)]
-        match block.direction:
-            case Direction.FROM_DEVICE:
-                source = self._regions.gather(block.pieces)
-            case Direction.ON_DEVICE:
-                source = self._regions.gather(block.src_pieces)
-            case Direction.TO_DEVICE:
-                assert block.host is not None
-                source = np.frombuffer(block.host.cast("B"), np.uint8).copy()
-        corrupt: list[int] = []
-        limit: int | None = None
+        transfer = Transfer.begin(block, self._regions, self._converters)
         fault: DeviceFault | None = None
         for injected in faults:
             match injected.kind:
                 case FaultKind.DMA_ERROR | FaultKind.DMA_SHORT:
-                    limit = int(injected.params.get("after_bytes", injected.params.get("bytes", 0)))
+                    transfer.limit = int(injected.params.get("after_bytes", injected.params.get("bytes", 0)))
                     what = block.name or block.op_id
-                    fault = DeviceFault(DmaFault, f"transfer {what} failed after {limit} bytes")
+                    fault = DeviceFault(DmaFault, f"transfer {what} failed after {transfer.limit} bytes")
                 case FaultKind.DMA_CORRUPT:
-                    corrupt += list(injected.params.get("bits", [0]))
+                    for bit in injected.params.get("bits", [0]):
+                        transfer.flip(bit)
                 case FaultKind.ECC_UNCORRECTABLE:
                     fault = DeviceFault(EccError, "uncorrectable memory error")
                     self._counters["ecc_uncorrected"] += 1
-        for bit in corrupt:
-            source[bit // 8 % len(source)] ^= 1 << bit % 8
-        convert = self._converters.get((block.src_format, block.dst_format))
-
-        def target_bytes(current: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-            if not block.nests:
-                return source
-            out = current.copy()
-            elements_in, elements_out = _elements(source, src_raw), _elements(out, dst_raw)
-            for nest in block.nests:
-                values = nest_view(elements_in, nest.sizes, nest.src_strides, nest.src_offset)
-                if convert is not None and block.src_format != block.dst_format:
-                    values = convert(values)
-                nest_view(elements_out, nest.sizes, nest.dst_strides, nest.dst_offset)[...] = values
-            return out
-
-        def commit() -> None:
-            if block.direction is Direction.FROM_DEVICE:
-                assert block.host is not None
-                host = np.frombuffer(block.host.cast("B"), np.uint8)
-                data = target_bytes(host)
-                host[: len(data) if limit is None else limit] = data[:limit]
-                return
-            if block.fill_padding and block.nests:
-                current = np.zeros(device_bytes, np.uint8)
-            elif block.nests:
-                current = self._current(block)
-            else:
-                current = source
-            data = target_bytes(current)
-            if limit is None:
-                self._regions.scatter(block.pieces, data)
-            elif limit > 0:
-                before = self._regions.gather(block.pieces)
-                before[:limit] = data[:limit]
-                self._regions.scatter(block.pieces, before)
-
-        if block.nests:
-            width = item_bytes(
-                block.src_format if block.direction is Direction.FROM_DEVICE else block.dst_format
-            )
-            size = device_bytes if block.fill_padding else width * sum(map(nest_elements, block.nests))
-        else:
-            size = device_bytes
+        size = transferred_bytes(block)
         counter = {
             Direction.TO_DEVICE: "bytes_h2d",
             Direction.FROM_DEVICE: "bytes_d2h",
             Direction.ON_DEVICE: "bytes_d2d",
         }[block.direction]
         self._counters[counter] += size if fault is None else 0
-        return _Outcome(self.cost.dma_ns(size, block.direction), size, fault, commit=commit)
-
-    def _current(self, block: DmaCB) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """What the destination holds; sticks that were never written count as zero."""
-        parts = []
-        for piece in block.pieces:
-            region = self._regions[piece.region_id]
-            data = region.read(piece.offset, piece.size)
-            at = 0
-            while at < piece.size:
-                step = min(128 - (piece.offset + at) % 128, piece.size - at)
-                if not region.written(piece.offset + at, step):
-                    data[at : at + step] = 0
-                at += step
-            parts.append(data)
-        return np.concatenate(parts)
+        return _Outcome(self.cost.dma_ns(size, block.direction), size, fault, commit=transfer.commit)
 
     def _compute(self, block: ComputeCB, faults: Sequence[FaultSpec]) -> _Outcome:
         overlay = TranslatedMemory(block.segments, self._regions)
@@ -527,8 +387,8 @@ class EventDevice:
         try:
             for injected in faults:
                 _raise_injected(injected, block)
-            image, digest = self._image(block, overlay)
-            symbols = self._symbols(block, image, overlay)
+            image, digest = self._images.load(block, overlay)
+            symbols = read_symbols(block, image, overlay)
             executor = self._executors.get(image.payload_kind)
             if executor is None:
                 raise ComputeFault(f"no executor for payload kind {image.payload_kind:#x}")
@@ -563,53 +423,6 @@ class EventDevice:
                 self._counters["stale_corrections"] += 1
         return _Outcome(self.cost.compute_ns(cycles), 0, fault, phases, overlay.commit)
 
-    def _image(self, block: ComputeCB, memory: TranslatedMemory) -> tuple[Image, str]:
-        """Decode the image at the entry, cached by its header (which holds the payload's digest)."""
-        length = block.segments[7].length - block.entry_offset
-        head = memory.read(PROG_OFFSET_BASE + block.entry_offset, min(HEADER_BYTES, length))
-        size = int.from_bytes(head[16:24], "little") if len(head) == HEADER_BYTES else 0
-        data = memory.read(PROG_OFFSET_BASE + block.entry_offset, min(size, length)) if size else head
-        if data in self._images:
-            return self._images[data]
-        try:
-            image = Image.decode(data)
-        except SpyreCodeImageError as error:
-            raise ComputeFault(f"bad image at {block.entry_offset:#x}: {error.reason}") from None
-        found = (image, data[64:96].hex())
-        if len(self._images) > 256:
-            self._images.clear()
-        self._images[data] = found
-        return found
-
-    def _symbols(self, block: ComputeCB, image: Image, memory: TranslatedMemory) -> tuple[int, ...]:
-        """Read and check the correction tensor; values in slot order."""
-        if image.correction_offset is None:
-            return ()
-        data = memory.read(PROG_OFFSET_BASE + image.correction_offset, image.correction_size)
-        try:
-            correction = Correction.decode(data)
-        except SpyreCodeImageError as error:
-            raise ComputeFault(f"bad correction: {error.reason}") from None
-        if len(correction.entries) != image.num_symbols:
-            raise ComputeFault(
-                f"correction has {len(correction.entries)} entries, the image {image.num_symbols} symbols"
-            )
-        if correction.plan_digest64 != block.plan_digest64:
-            raise ComputeFault("the correction belongs to another plan")
-        if correction.launch_seq != block.launch_seq:
-            raise StaleCorrection(
-                f"the correction is of launch {correction.launch_seq}, this is launch {block.launch_seq}"
-            )
-        slots = {entry.index: entry.value for entry in correction.entries}
-        if sorted(slots) != list(range(image.num_symbols)):
-            raise ComputeFault(f"correction slots {sorted(slots)} are not 0..{image.num_symbols - 1}")
-        return tuple(slots[index] for index in range(image.num_symbols))
-
-
-def _elements(data: np.ndarray[Any, np.dtype[np.uint8]], raw: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A byte buffer as raw elements; a ragged end is left out."""
-    return data[: len(data) // raw.itemsize * raw.itemsize].view(raw)
-
 
 def _raise_injected(fault: FaultSpec, block: ComputeCB) -> None:
     params = fault.params
@@ -625,19 +438,6 @@ def _raise_injected(fault: FaultSpec, block: ComputeCB) -> None:
         case FaultKind.ECC_UNCORRECTABLE:
             raise EccError("uncorrectable memory error", **params)
 
-
-def _narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return (values & np.uint64(0xFFFFFFFF)).astype("<u4")
-
-
-def _widen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return values.view("<i4").astype("<i8").view("<u8")
-
-
-_NARROWING: Final[dict[tuple[str, str], Converter]] = {
-    ("int64", "int32"): _narrow,
-    ("int32", "int64"): _widen,
-}
 
 _SUBMITTED: Final[dict[type, Callable[[Any], str]]] = {
     ComputeCB: lambda block: "cb_compute",

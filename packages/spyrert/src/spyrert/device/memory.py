@@ -31,13 +31,18 @@ class Region:
     def pages_touched(self) -> int:
         return len(self._pages)
 
-    def read(self, offset: int, size: int) -> Bytes:
-        """A copy of ``size`` bytes."""
-        out = np.full(size, self._fill, np.uint8)
+    def read(self, offset: int, size: int, blank: int | None = None) -> Bytes:
+        """A copy of ``size`` bytes; sticks that were never written read as ``blank`` if that is given."""
+        out = np.full(size, self._fill if blank is None else blank, np.uint8)
         for page, start, stop, at in self.split(offset, size):
             held = self._pages.get(page)
-            if held is not None:
-                out[at : at + stop - start] = held[start:stop]
+            if held is None:
+                continue
+            part = held[start:stop]
+            if blank is not None:
+                written = np.repeat(self._written[page], STICK_BYTES)[start:stop]
+                part = np.where(written, part, np.uint8(blank))
+            out[at : at + stop - start] = part
         return out
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -139,9 +144,9 @@ class RegionTable:
     def pages_touched(self) -> int:
         return sum(region.pages_touched for region in self._regions.values())
 
-    def gather(self, pieces: Sequence[Piece]) -> Bytes:
+    def gather(self, pieces: Sequence[Piece], blank: int | None = None) -> Bytes:
         """The logical byte range of pieces, copied."""
-        return np.concatenate([self[p.region_id].read(p.offset, p.size) for p in pieces])
+        return np.concatenate([self[p.region_id].read(p.offset, p.size, blank) for p in pieces])
 
     def scatter(self, pieces: Sequence[Piece], data: Bytes) -> None:
         at = 0

@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from spyrert.device.event import CostModel, EventDevice
+from spyrert.device.costs import CostModel
+from spyrert.device.event import EventDevice
 from spyrert.device.protocol import (
     ComputeCB,
     ControlBlock,

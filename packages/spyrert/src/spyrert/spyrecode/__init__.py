@@ -27,19 +27,15 @@ from spyrert.spyrecode.commands import (
     PrepCommand,
 )
 from spyrert.spyrecode.correction import Correction, Entry, EntryKind
-from spyrert.spyrecode.hcm import (
+from spyrert.spyrecode.expressions import (
     Addr,
     ArgumentInputs,
     Binary,
     BinaryOp,
-    Bounds,
     Const,
     Dim,
     Dyn,
     Expr,
-    ForeignHcm,
-    Hcm,
-    HcmSymbol,
     HostInputs,
     Pool,
     Stride,
@@ -48,8 +44,8 @@ from spyrert.spyrecode.hcm import (
     entry_kind,
     evaluate,
     expr_to_json,
-    symbol_values,
 )
+from spyrert.spyrecode.hcm import Bounds, ForeignHcm, Hcm, HcmSymbol, symbol_values
 from spyrert.spyrecode.image import Abi, Image, ImageFlags, PayloadKind, is_spyrebin, read_hex_image
 from spyrert.spyrecode.launchspec import (
     ArchitectureId,

@@ -34,7 +34,8 @@ from spyrert.spyrecode.commands import (
     EventWait,
     InitTransfer,
 )
-from spyrert.spyrecode.hcm import Addr, Dim, Dyn, Hcm, Pool, Stride, Sym, leaves
+from spyrert.spyrecode.expressions import Addr, Dim, Dyn, Pool, Stride, Sym, leaves
+from spyrert.spyrecode.hcm import Hcm
 from spyrert.spyrecode.image import Abi, Image, is_spyrebin
 from spyrert.spyrecode.layout import StickLayout
 
