@@ -22,6 +22,7 @@ from dfsched.image import (
     Unit,
     View,
 )
+from ktir.ir import Operation
 
 __all__ = ["Cell", "Hardware", "Pool", "Pools", "SymbolCell", "Table"]
 
@@ -142,7 +143,7 @@ class Hardware:
         """Remember that a range up to byte `end` of a memory is used."""
         self._used[memory] = max(self._used.get(memory, 0), end)
 
-    def connect(self, op: GetUnit, source: int, target: int) -> None:
+    def connect(self, op: Operation, source: int, target: int) -> None:
         """Remember that unit `source` sends to unit `target`; the queue comes from the architecture."""
         if (source, target) in self._fifos:
             return

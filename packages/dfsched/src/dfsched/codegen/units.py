@@ -405,7 +405,7 @@ class UnitEmitter(ScalarEmitter):
         peers = self.peers(op.unit, op)
         self.emit(Send(self.vector(op.data), self.table.column(peers), direction))
         for unit, peer in zip(self.units, peers, strict=True):
-            self.hardware.connect(unit, self.hardware.unit(unit), peer)
+            self.hardware.connect(op, self.hardware.unit(unit), peer)
 
     # -- vectors
 
