@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -495,20 +496,18 @@ def trace(code: Sequence[im.Instruction], registers: dict[int, int]) -> list[int
     return seen
 
 
-@pytest.mark.sweep(default=150, full=5000)
-@given(virtual_code(known=(0, 1)))
-def test_allocated_code_computes_the_same(case: tuple[list[im.Instruction], list[int]]) -> None:
+@pytest.mark.sweep(default=120, full=10000)
+@given(virtual_code(known=(0, 1)), st.randoms(use_true_random=False))
+def test_allocated_code_computes_the_same(
+    case: tuple[list[im.Instruction], list[int]], random: Random
+) -> None:
     """Registers that share a number never hold two live values; two parameters stay where they are."""
     body, defined = case
-    virtual = VirtualCode(2, [*body, im.Halt()])
-    # read everything at the end that is certainly defined there, so that it has to survive
-    ends = [
-        im.ScalarBinary(im.ScalarOp.ADD, 10**6 + n, r, im.Register(r))
-        for n, r in enumerate(dict.fromkeys(defined))
-    ]
-    virtual.code[-1:] = [*ends, im.Halt()]
+    # read some of what is certainly defined at the end, so that it has to survive until there
+    survivors = [r for r in dict.fromkeys(defined) if random.random() < 0.2]
+    ends = [im.ScalarBinary(im.ScalarOp.ADD, 10**6 + n, r, im.Register(r)) for n, r in enumerate(survivors)]
+    virtual = VirtualCode(2, [*body, *ends, im.Halt()])
     allocated = virtual.allocate()
     assert trace(allocated.code, {0: 3, 1: 5}) == trace(virtual.code, {0: 3, 1: 5})
-    assert allocated.counts["s"] <= max(
-        2, len({r for i in virtual.code for n, _, r in im.instructions.operands(i)})
-    )
+    mentioned = {register for i in virtual.code for _, register in virtual.references(i)} | {0, 1}
+    assert 2 <= allocated.counts["s"] <= len(mentioned)
