@@ -93,7 +93,7 @@ def read(x: UOp) -> Any:
     return np.array(flat).reshape([int(s) for s in x.shape])
 
 
-@pytest.mark.sweep(default=120, full=3000)
+@pytest.mark.sweep(default=120, full=1500)
 def test_random_chains_against_numpy(cases: int) -> None:
     """checklist 20"""
     for seed in range(cases):
@@ -244,7 +244,7 @@ def test_valid_examples() -> None:
     assert simplify_index(r.valid(r < 10)) is r
 
 
-@pytest.mark.sweep(default=200, full=5000)
+@pytest.mark.sweep(default=60, full=3000)
 def test_gated_indices_keep_their_value(cases: int) -> None:
     """checklist 61: V1 and V2, exhaustively"""
     for seed in range(cases):

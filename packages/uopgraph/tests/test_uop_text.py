@@ -22,6 +22,8 @@ from uopgraph import (
     from_json,
     graph_rewrite,
     infix,
+    pyeval,
+    pyrender,
     symbolic,
     to_json,
     viz,
@@ -76,6 +78,14 @@ def test_bad_json(text: str, message: str) -> None:
 def test_unknown_argument_has_no_json() -> None:
     with pytest.raises(EncodingError):
         to_json(UOp(Ops.CUSTOM, dtypes.int32, (), frozenset()))
+
+
+def test_python_form() -> None:
+    """checklist 73"""
+    x = sample()
+    assert pyeval(pyrender(x)) is x
+    assert pyeval(pyrender(UOp.const(float("nan")) + A)) is UOp.const(float("nan")) + A
+    assert pyrender(A + 1).splitlines()[-1] == "c3 = UOp(Ops.ADD, dtypes.weakint, (c1, c2,))"
 
 
 def test_repr_writes_shared_nodes_once() -> None:

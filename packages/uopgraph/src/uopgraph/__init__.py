@@ -45,7 +45,7 @@ from uopgraph.operators import Operators
 from uopgraph.ops import GroupOp, Ops
 from uopgraph.order import in_order, order_key
 from uopgraph.pattern import PatternMatcher, UPat
-from uopgraph.render import dump, infix
+from uopgraph.render import dump, infix, pyeval, pyrender
 from uopgraph.rewrite import BottomUpGate, graph_rewrite
 from uopgraph.serialize import from_json, register_record, to_json
 from uopgraph.spec import full_spec, kernel_graph_spec, program_spec, tensor_spec, type_verify
@@ -109,6 +109,8 @@ __all__ = [
     "order_key",
     "product",
     "program_spec",
+    "pyeval",
+    "pyrender",
     "register_record",
     "resolve",
     "sint",

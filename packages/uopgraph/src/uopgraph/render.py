@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from uopgraph.args import AxisType, ParamArg
-from uopgraph.dtype import InvalidType
+from uopgraph.args import AddrSpace, AxisType, BufferizeOpts, CallInfo, KernelInfo, ParamArg
+from uopgraph.dtype import ConstFloat, Invalid, InvalidType, dtypes
+from uopgraph.errors import EncodingError
 from uopgraph.node import UOp
 from uopgraph.ops import GroupOp, Ops
 
@@ -139,3 +140,34 @@ def _wrapped(part: tuple[str, int], level: int) -> str:
 
 def _infix_arg(node: UOp) -> str:
     return "" if node.arg is None else f", {node.arg!r}"
+
+
+def pyrender(root: UOp) -> str:
+    """A Python program of assignments that builds the exact node again; :func:`pyeval` runs it.
+
+    Arguments are written by their ``repr``; one that cannot be read back makes :func:`pyeval` fail.
+    """
+    number: dict[UOp, int] = {}
+    lines = []
+    for i, node in enumerate(root.toposort()):
+        number[node] = i
+        src = "".join(f"c{number[s]}, " for s in node.src)
+        parts = [f"Ops.{node.op.name}", repr(node.dtype), f"({src.rstrip()})"]
+        if node.arg is not None or node.tag is not None:
+            parts.append(repr(node.arg))
+        if node.tag is not None:
+            parts.append(repr(node.tag))
+        lines.append(f"c{i} = UOp({', '.join(parts)})")
+    return "\n".join(lines)
+
+
+def pyeval(text: str) -> UOp:
+    """Run the text of :func:`pyrender`: the node of its last line. Only for text that you trust."""
+    names: dict[str, Any] = {c.__name__: c for c in (UOp, Ops, dtypes, AxisType, AddrSpace, ConstFloat)}
+    names.update((c.__name__, c) for c in (ParamArg, CallInfo, KernelInfo, BufferizeOpts))
+    names.update(Invalid=Invalid, inf=ConstFloat("inf"), nan=ConstFloat("nan"))
+    exec(text, names)
+    node = names[text.rsplit("\n", 1)[-1].split(" ", 1)[0]]
+    if not isinstance(node, UOp):
+        raise EncodingError("the program does not end in a node")
+    return node

@@ -59,8 +59,22 @@ def _arg(node: UOp) -> str:
         return range_name(node)
     if node.op is Ops.CALL:
         return f"{node.src[0].key.hex()[:8]} {node.arg!r}"
+    if node.op in GroupOp.Defines:
+        return _storage(node)
     text = repr(node.arg)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _storage(node: UOp) -> str:
+    a = node.arg
+    parts = [a.name if a.name is not None else str(a.slot)]
+    if a.vmin_vmax is not None:
+        parts.append(f"in {list(a.vmin_vmax)}")
+    if a.val is not None:
+        parts.append(f"= {a.val}")
+    if a.device is not None:
+        parts.append(a.device if isinstance(a.device, str) else ",".join(a.device))
+    return " ".join(parts)
 
 
 def _hidden(node: UOp) -> bool:

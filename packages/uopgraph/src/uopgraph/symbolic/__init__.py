@@ -21,6 +21,7 @@ from uopgraph.symbolic.longsum import sort_long_sums
 from uopgraph.symbolic.structure import structure
 from uopgraph.symbolic.valid import (
     foreign_clauses,
+    gated_loads,
     parse_valid,
     simplify_valid,
     uop_given_valid,
@@ -28,7 +29,7 @@ from uopgraph.symbolic.valid import (
 )
 
 index_rules: Final[PatternMatcher] = symbolic + valid_rules
-sym: Final[PatternMatcher] = index_rules + structure
+sym: Final[PatternMatcher] = index_rules + structure + gated_loads
 fast_symbolic: Final[PatternMatcher] = symbolic + fast_only
 
 
@@ -50,6 +51,7 @@ __all__ = [
     "fast_only",
     "fast_symbolic",
     "foreign_clauses",
+    "gated_loads",
     "index_rules",
     "parse_valid",
     "simplify",

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from uopgraph.bounds import SATURATED, is_bounded
+from uopgraph.bounds import is_bounded
 from uopgraph.dtype import dtypes
 from uopgraph.node import UOp
 from uopgraph.ops import GroupOp, Ops
@@ -188,7 +188,7 @@ def _merge_bounds(clauses: list[UOp]) -> list[UOp]:
         old = best.get(place)
         if old is None or (b.value < old[0] if b.upper else b.value > old[0]):
             best[place] = (b.value, c)
-    return out + [c for _, c in best.values()]
+    return [*out, *(c for _, c in best.values())]
 
 
 def _conjunction(clauses: list[UOp]) -> UOp:
@@ -217,6 +217,33 @@ def drop_foreign_clauses(root: UOp, valid: UOp, idx: UOp) -> UOp | None:
     return None if len(kept) == len(clauses) else idx.valid(_conjunction(kept))
 
 
+def gate_load(root: UOp, cond: UOp, load: UOp, zero: UOp) -> UOp | None:
+    """V4: ``cond ? load : 0`` moves the clauses that the index can carry into its validity (a load through an
+    invalid index is 0). Clauses with other ranges or with reads stay outside; the index keeps its own clauses."""
+    index = load.src[0]
+    if len(load.src) != 1 or index.op is not Ops.INDEX or len(index.src) < 2 or zero.arg != 0:
+        return None
+    if root.dtype is not load.dtype or (root.dtype.is_float and str(zero.arg) != "0.0"):
+        return None
+    mine = {r for i in index.src[1:] for r in i.ranges}
+    inside = [
+        c for c in clauses_of(cond) if not _has_index(c) and c.ranges and all(r in mine for r in c.ranges)
+    ]
+    if not inside:
+        return None
+    first = index.src[1]
+    own = clauses_of(first.get_valid())
+    valid = _conjunction(list(dict.fromkeys([*own, *inside])))
+    gated = first.get_idx().valid(valid)
+    rest = [c for c in clauses_of(cond) if c not in inside]
+    new = load.rebuild((index.rebuild((index.src[0], gated, *index.src[2:])),))
+    return _conjunction(rest).where(new, zero) if rest else new
+
+
+def _gate_load_swapped(root: UOp, cond: UOp, load: UOp, zero: UOp) -> UOp | None:
+    return gate_load(root, cond.logical_not(), load, zero)
+
+
 def _valid_rule(root: UOp) -> UOp | None:
     return simplify_valid(root)
 
@@ -233,15 +260,25 @@ valid_rules: Final = PatternMatcher(
     ]
 )
 
+_load: Final = UPat(Ops.LOAD, name="load")
+
+#: V4.
+gated_loads: Final = PatternMatcher(
+    [
+        (UPat(Ops.WHERE, name="root", src=(UPat.var("cond"), _load, UPat.cvar("zero"))), gate_load),
+        (UPat(Ops.WHERE, name="root", src=(UPat.var("cond"), UPat.cvar("zero"), _load)), _gate_load_swapped),
+    ]
+)
+
 #: V3.
 foreign_clauses: Final = PatternMatcher(
     [(_gated, lambda root, valid, idx, i: drop_foreign_clauses(root, valid, idx) if i.is_invalid else None)]
 )
 
 __all__ = [
-    "SATURATED",
     "Bound",
     "foreign_clauses",
+    "gated_loads",
     "parse_valid",
     "simplify_valid",
     "uop_given_valid",
