@@ -219,7 +219,7 @@ def drop_foreign_clauses(root: UOp, valid: UOp, idx: UOp) -> UOp | None:
 
 def gate_load(root: UOp, cond: UOp, load: UOp, zero: UOp) -> UOp | None:
     """V4: ``cond ? load : 0`` moves the clauses that the index can carry into its validity (a load through an
-    invalid index is 0). Clauses with other ranges or with reads stay outside; the index keeps its own clauses."""
+    invalid index is 0). Clauses with other ranges or with reads stay outside; the index keeps its own."""
     index = load.src[0]
     if len(load.src) != 1 or index.op is not Ops.INDEX or len(index.src) < 2 or zero.arg != 0:
         return None
