@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,7 +82,7 @@ def compile_to(folder: Path, module: ktir.Module, kernel: str, stages: list[Stag
     seconds: dict[dfsched.Emit, float] = {}
     for emit in (dfsched.Emit.SCHEDULE, dfsched.Emit.DFIR, dfsched.Emit.SPYRECODE):
         options = dfsched.Options(emit=emit)
-        compiled, seconds[emit] = timed(lambda chosen=options: dfsched.compile(module, DEVICE, chosen))
+        compiled, seconds[emit] = timed(partial(dfsched.compile, module, DEVICE, options))
         compiled.write(folder)
     made = [folder / name for name in compiled.dataflow_ir]
     schedule, dataflow, whole = seconds.values()
@@ -102,7 +103,8 @@ def launch_alone(folder: Path, kernel: str, inputs: Mapping[str, Array]) -> Laun
     shutil.copytree(folder / "spyreCodeDir", alone / "spyreCodeDir")
     shutil.copy(folder / "launch_spec.json", alone)
     given, taken = folder / "inputs.npz", folder / "outputs.npz"
-    np.savez(given, **inputs)
+    arrays: dict[str, Any] = dict(inputs)
+    np.savez(given, **arrays)
     command = [sys.executable, str(HERE / "launcher.py"), *map(str, (alone, DEVICE, given, taken))]
     subprocess.run(command, check=True)
     with np.load(taken) as loaded:

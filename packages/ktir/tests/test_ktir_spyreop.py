@@ -1,4 +1,3 @@
-
 """The spyreop dialect: text round trips and diagnostics (KTIR spec 2, checklist 90-94)."""
 
 from __future__ import annotations
