@@ -20,7 +20,7 @@ def array(*shape: int, seed: int = 0) -> Array:
 
 
 def close(got: Tensor, want: Array, kernels: int | None = None) -> None:
-    schedule = rangeify.schedule(got)
+    schedule = rangeify.schedule(got, config=rangeify.Config(fusion="reference"))
     for order in (None, 1):
         np.testing.assert_allclose(rangeify.run(schedule, order=order)[0], want, rtol=2e-5, atol=2e-6)
     if kernels is not None:

@@ -29,7 +29,10 @@ class Config:
     """Everything that steers scheduling. Every field but ``debug`` takes part in the schedule cache's key.
 
     ``schedule_cache``: 0 off, 1 in memory.
-    ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2.
+    ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"rows"`` also puts several
+    reductions
+    over one row into one kernel (design 10).
+    ``row_bytes``: most bytes that such a kernel keeps for one row, values and loads.
     ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
     ``max_kernel_buffers``: most buffers one kernel may touch (at least 4), 0 for no limit.
     ``split_reduce``: reductions of at least 32768 elements per result are done in two steps.
@@ -40,7 +43,8 @@ class Config:
     """
 
     schedule_cache: int = 1
-    fusion: str = "reference"
+    fusion: str = "rows"
+    row_bytes: int = 256 << 10
     partial_stage: int = 0
     max_kernel_buffers: int = 0
     split_reduce: bool = True
@@ -59,6 +63,8 @@ class Config:
             raise ConfigError("partial_stage", f"must be 0 or 1, not {self.partial_stage!r}")
         if self.max_kernel_buffers != 0 and self.max_kernel_buffers < 4:
             raise ConfigError("max_kernel_buffers", "must be 0 or at least 4 (three operands and a result)")
+        if self.row_bytes < 0:
+            raise ConfigError("row_bytes", f"must not be negative, got {self.row_bytes}")
         if self.arena_alignment < 1 or self.arena_alignment & (self.arena_alignment - 1):
             raise ConfigError("arena_alignment", "must be a power of two")
 

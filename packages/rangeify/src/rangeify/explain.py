@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 
-from rangeify.kernels import loops_of, store_of
+from rangeify.classes import by_class
+from rangeify.kernels import loops_of
 from rangeify.schedule_types import Kernel, Schedule
-from uopgraph import GroupOp, Ops, UOp, infix
+from uopgraph import GroupOp, Ops, UOp, dtypes, infix
 
 
 def operations(body: UOp) -> int:
-    """Element-wise operations and combines that one execution of a kernel body does (index arithmetic not
-    counted).
+    """Element-wise operations and combines that one execution of a kernel body does.
+
+    A value is computed once for each combination of its own loops; loops of one axis class count once. Index
+    arithmetic is not counted.
     """
-    outer, _ = loops_of(body)
-    value = store_of(body).src[1]
     total = 0
-    for node in value.toposort(gate=lambda n: n.op is not Ops.INDEX):
-        count = math.prod(
-            _extent(r) for r in (*node.ranges, *(node.src[1:] if node.op is Ops.REDUCE else ()))
-        )
-        if node.op is Ops.REDUCE or (node.op in GroupOp.ALU and node.ranges):
-            total += count
-    return total if outer or total else 0
+    for node in by_class(body).toposort(gate=lambda n: n.op is not Ops.INDEX):
+        loops = {**node.ranges, **dict.fromkeys(node.src[1:])} if node.op is Ops.REDUCE else node.ranges
+        reads = node.op is Ops.REDUCE or node.op in GroupOp.ALU
+        if reads and node.dtype is not dtypes.weakint:
+            total += math.prod(_extent(r) for r in loops)
+    return total
 
 
 def _extent(r: UOp) -> int:

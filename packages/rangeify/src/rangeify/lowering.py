@@ -16,6 +16,7 @@ from rangeify.limit import limit_buffers
 from rangeify.order import create_schedule
 from rangeify.prepare import prepare
 from rangeify.ranges import run_rangeify
+from rangeify.rows import merge_rows
 from rangeify.unstage import unstage
 from uopgraph import Ops, UOp
 
@@ -54,10 +55,12 @@ def clear_schedule_cache() -> None:
 
 def lower_sink(body: UOp, config: Config) -> Lowered:
     """Lower the SINK of a call body; every stage in the order of scheduler spec 1, without the cache."""
-    if config.fusion != "reference":
+    if config.fusion == "profit":
         raise UnsupportedError(f'Config.fusion="{config.fusion}"')
     ranged, _ = run_rangeify(prepare(body, config), config)
-    fused = unstage(ranged, config.fast_math)
+    fused = unstage(ranged, config.fast_math, keep_row_values=config.fusion == "rows")
+    if config.fusion == "rows":
+        fused = unstage(merge_rows(fused, config.row_bytes), config.fast_math)
     if config.max_kernel_buffers:
         fused = limit_buffers(fused, config.max_kernel_buffers)
     stored, allocation = stage_to_storage(fused)

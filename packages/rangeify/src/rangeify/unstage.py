@@ -11,6 +11,7 @@ from typing import Final
 
 from rangeify.reduce_rules import pm_reduce
 from uopgraph import (
+    AxisType,
     BottomUpGate,
     GroupOp,
     Ops,
@@ -74,14 +75,43 @@ def _gate(ctx: dict[UOp, UOp], x: UOp) -> None:
 _PRUNE: Final = PatternMatcher([(UPat(GroupOp.All, name="x"), _gate)])
 
 
-def _remove_stage(stage: UOp, x: UOp) -> UOp | None:
-    """INDEX(STAGE(value, k...), v...) -> value with each k replaced by v."""
-    if why_kept(stage) is not None:
-        return None
-    mapping = {
-        k: v for k, v in zip(stage.src[1:], x.src[1:], strict=True) if k.op is Ops.RANGE and k is not v
-    }
+def inline_stage(stage: UOp, places: tuple[UOp, ...]) -> UOp:
+    """The staged value at `places`: its closed ranges replaced by them."""
+    pairs = zip(stage.src[1:], places, strict=True)
+    mapping = {k: v for k, v in pairs if k.op is Ops.RANGE and k is not v}
     return stage.src[0].substitute(mapping, name="inline stage", extra_pm=_PRUNE, walk=True)
+
+
+def _repeats_row_results(stage: UOp, x: UOp) -> bool:
+    """Whether `x` reads, in a reduction loop, a value made of results of other reductions over the same
+    rows.
+    """
+    if not any(r.arg[-1] is AxisType.REDUCE for i in x.src[1:] for r in i.ranges):
+        return False
+    value = stage.src[0]
+    stack, seen = [value], {value}
+    while stack:
+        node = stack.pop()
+        if node.op is Ops.INDEX:
+            read = node.src[0]
+            fewer = len({r for i in node.src[1:] for r in i.ranges}) < len(value.ranges)
+            if read.op is Ops.STAGE and fewer and _accessed(read.src[0])[1]:
+                return True
+        elif node.op not in _COUNTED and node.op not in (Ops.AFTER, Ops.STORE):
+            for s in node.src:
+                if s not in seen:
+                    seen.add(s)
+                    stack.append(s)
+    return False
+
+
+def _remove_stage(ctx: bool, stage: UOp, x: UOp) -> UOp | None:
+    """INDEX(STAGE(value, k...), v...) -> value with each k replaced by v. `ctx`: keep what rows may be
+    made of.
+    """
+    if why_kept(stage) is not None or (ctx and _repeats_row_results(stage, x)):
+        return None
+    return inline_stage(stage, x.src[1:])
 
 
 def _dead_axes(stage: UOp, x: UOp) -> UOp | None:
@@ -128,8 +158,12 @@ pm_unstage: Final = PatternMatcher(
 )
 
 
-def unstage(sink: UOp, fast: bool = False) -> UOp:
-    """Simplify, and substitute every removable stage at its readers, to a fixed point. With `fast` also by
-    rules
-    that hold in real arithmetic only."""
-    return graph_rewrite(sink, (fast_symbolic if fast else symbolic) + pm_reduce + pm_unstage, name="unstage")
+def unstage(sink: UOp, fast: bool = False, keep_row_values: bool = False) -> UOp:
+    """Simplify, and substitute every removable stage at its readers, to a fixed point.
+
+    With `fast` also by rules that hold in real arithmetic only. With `keep_row_values` a value that a
+    later merge
+    of rows would compute once is not put into loops that repeat it.
+    """
+    rules = (fast_symbolic if fast else symbolic) + pm_reduce + pm_unstage
+    return graph_rewrite(sink, rules, keep_row_values, name="unstage")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,8 +16,8 @@ from rangeify.kernels import loops_of, store_of
 from rangeify.storage import Array
 from uopgraph import GroupOp, Ops, UOp
 
-#: Most bytes of one temporary array.
-BLOCK_BYTES: Final = 16 << 20
+#: Most elements of one temporary array.
+BLOCK_ELEMENTS: Final = 2 << 20
 
 _REDUCE: Final = {Ops.ADD: np.add, Ops.MUL: np.multiply, Ops.MAX: np.maximum}
 _Index = npt.NDArray[np.int64]
@@ -25,37 +26,59 @@ _Index = npt.NDArray[np.int64]
 def run_kernel(body: UOp, arrays: Sequence[Array], rng: np.random.Generator | None = None) -> None:
     """Execute a kernel body; ``arrays[i]`` is behind PARAM slot i and slot 0 is written.
 
-    Without `rng` every load of a block happens before its stores, and a kernel whose temporaries fit is one
-    block. With `rng` the output indices are cut into blocks that run in a random order, each storing
-    before the
-    next one loads: a kernel that reads what another iteration writes shows.
+    Every load of a block happens before its stores. Without `rng` a kernel whose arrays fit is one block.
+    With
+    `rng` the output indices are cut into blocks that run in a random order, each storing before the next one
+    loads: a kernel that reads what another iteration writes shows.
     """
     outer, reduced = loops_of(body)
     extents = [_extent(r) for r in outer]
-    total, inner = math.prod(extents), math.prod(_extent(r) for r in reduced)
+    total = math.prod(extents)
     if total == 0:
         return
-    widest = max(8 * inner, 1)
-    largest = max(1, BLOCK_BYTES // widest)
-    if rng is None and total <= largest:
-        grid = _axes(outer, 0, len(outer) + len(reduced))
-        _run_block(body, arrays, {**grid, **_axes(reduced, len(outer), len(outer) + len(reduced))})
+    nests = {frozenset(n.ranges) for n in store_of(body).toposort()}
+    if rng is None:
+        for block in _slabs(outer, nests):
+            rank = len(outer) + len(reduced)
+            grid = {r: block[r].reshape(_on_axis(i, rank)) for i, r in enumerate(outer)}
+            _run_block(body, arrays, {**grid, **_axes(reduced, len(outer), rank)})
         return
-    size = largest if rng is None else max(1, min(largest, -(-total // 7)))
-    starts = list(range(0, total, size))
-    if rng is not None:
-        rng.shuffle(starts)
+    inner = max((math.prod(_extent(r) for r in nest if r not in outer) for nest in nests), default=1)
+    size = max(1, min(BLOCK_ELEMENTS // max(inner, 1), -(-total // 7)))
+    starts = np.arange(0, total, size)
+    rng.shuffle(starts)
     for start in starts:
-        flat = np.arange(start, min(start + size, total))
-        if rng is not None:
-            rng.shuffle(flat)
+        flat = np.arange(start, min(int(start) + size, total))
+        rng.shuffle(flat)
         coordinates = np.unravel_index(flat, extents) if extents else ()
         rank = 1 + len(reduced)
-        block = {
-            r: np.asarray(c, np.int64).reshape((-1,) + (1,) * (rank - 1))
-            for r, c in zip(outer, coordinates, strict=True)
-        }
+        at = {r: np.asarray(c, np.int64) for r, c in zip(outer, coordinates, strict=True)}
+        block = {r: c.reshape(_on_axis(0, rank)) for r, c in at.items()}
         _run_block(body, arrays, {**block, **_axes(reduced, 1, rank)})
+
+
+def _on_axis(axis: int, rank: int) -> tuple[int, ...]:
+    return tuple(-1 if i == axis else 1 for i in range(rank))
+
+
+def _slabs(outer: Sequence[UOp], nests: set[frozenset[UOp]]) -> Iterator[dict[UOp, _Index]]:
+    """Blocks of the output loops in order, cut along the first loops only until every array of a block
+    fits, so that
+    what does not depend on the inner loops is computed once a block."""
+    widths = {r: _extent(r) for r in outer}
+
+    def largest() -> int:
+        return max((math.prod(widths.get(r, _extent(r)) for r in nest) for nest in nests), default=1)
+
+    for r in outer:
+        while widths[r] > 1 and largest() > BLOCK_ELEMENTS:
+            widths[r] = -(-widths[r] // 2)
+    starts = [range(0, _extent(r), widths[r]) for r in outer]
+    for corner in itertools.product(*starts):
+        yield {
+            r: np.arange(start, min(start + widths[r], _extent(r)), dtype=np.int64)
+            for r, start in zip(outer, corner, strict=True)
+        }
 
 
 def _extent(r: UOp) -> int:
