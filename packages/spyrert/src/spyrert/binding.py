@@ -36,9 +36,8 @@ class Binding:
 
     scalars: Mapping[str, int]
     totals: Mapping[str, int] = attrs.field(factory=dict)
-    """Sizes of symbolic dimensions that exceed their maximum, so that the launch must be tiled;
-    ``scalars`` has the
-    maximum."""
+    """Sizes of symbolic dimensions that exceed their maximum, so that the launch must be tiled; ``scalars``
+    has the maximum."""
 
     def shape(self, spec: ArgSpec) -> tuple[int, ...]:
         """The compiled shape with symbols replaced by their values."""
@@ -179,8 +178,8 @@ def check_exact(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding
 
 
 def check_layout(index: int, spec: ArgSpec, expected: tuple[int, ...], tensor: DeviceTensor) -> None:
-    """Step 8 and 9 for an argument of the compiled shape: the same arrangement in device memory, inside
-    its storage."""
+    """Step 8 and 9 for an argument of the compiled shape: the same arrangement in device memory, inside its
+    storage."""
     if tensor.is_whole and tensor.storage.layout == spec.layout and tensor.shape == expected:
         return
     wrong = stride_mismatches(spec.layout, expected, tensor)
@@ -211,9 +210,8 @@ def stride_mismatches(
     """Device dimensions in which a tensor (or a tile of ``shape`` of it) is arranged differently than
     ``layout`` says.
 
-    Each is (device dimension, expected stride in bytes, actual stride or ``None`` if there is no such
-    step). Raises
-    ``LayoutMismatch`` if format, arrangement or kind differ. (runtime spec 3.13.2, 3.14.4)
+    Each is (device dimension, expected stride in bytes, actual stride or ``None`` if there is no such step).
+    Raises ``LayoutMismatch`` if format, arrangement or kind differ. (runtime spec 3.13.2, 3.14.4)
     """
     actual = tensor.layout
     if type(actual) is not type(layout) or actual.device_dtype != layout.device_dtype:
@@ -341,8 +339,8 @@ def overlap(a: DeviceTensor, b: DeviceTensor) -> bool:
 def extent(tensor: DeviceTensor) -> tuple[int, int]:
     """First byte, and the one behind the last, that a view touches in its storage; whole sticks.
 
-    Device offsets grow with every host index (a step to the next stick is at least one stick), so the
-    corners decide.
+    Device offsets grow with every host index (a step to the next stick is at least one stick), so the corners
+    decide.
     """
     if tensor.is_whole:
         return 0, tensor.storage.nbytes

@@ -1,7 +1,7 @@
 """The command ``spyrert``: look at, check and pack SpyreCode artefacts.
 
-Exit codes: 0 good, 1 the input is bad, 2 the call is bad. Diagnostics go to stderr as
-``file:line:column: error: message`` with the source line and a caret.
+Exit codes: 0 good, 1 the input is bad, 2 the call is bad. Diagnostics go to stderr as ``file:line:column:
+error: message`` with the source line and a caret.
 """
 
 from __future__ import annotations

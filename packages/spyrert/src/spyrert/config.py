@@ -41,7 +41,7 @@ class RuntimeConfig:
             then equal shares of what the device has.
         tensor_regions: how many tensor regions (segments 1..5).
         program_region_bytes, dynamic_region_bytes: sizes of the regions of segments 7 and 6; ``None``
-        likewise.
+            likewise.
         region_order: which region the allocator tries first.
         allow_tiled_launch: default for ``launch``.
         hazard_tracker: order operations of different streams by what they touch.

@@ -124,8 +124,8 @@ def download(tensor: DeviceTensor, name: str = "to_host") -> CopyPlan:
 
 
 def on_device(source: DeviceTensor, target: DeviceTensor, name: str = "copy") -> CopyPlan:
-    """Copy between two tensors of one device: directly if both are whole and arranged alike, else through
-    the host."""
+    """Copy between two tensors of one device: directly if both are whole and arranged alike, else through the
+    host."""
     if source.shape != target.shape:
         raise DmaSizeError(f"cannot copy shape {source.shape} to shape {target.shape}")
     if source.size == 0:
@@ -159,8 +159,7 @@ def on_device(source: DeviceTensor, target: DeviceTensor, name: str = "copy") ->
 
 def rearrange(source: DeviceTensor, target: DeviceTensor, name: str) -> Copy:
     """Copy between views of one shape and format on the device, whatever their layouts; padding of a whole
-    target
-    becomes zero."""
+    target becomes zero."""
     src = element_offsets(source.layout, source.shape, source.strides, source.offset).reshape(source.shape)
     dst = element_offsets(target.layout, target.shape, target.strides, target.offset).reshape(target.shape)
     return Copy(

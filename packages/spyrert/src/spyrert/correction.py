@@ -62,8 +62,7 @@ class CorrectionArena:
     """A ring of at most ``depth`` correction buffers of one stream that runs host functions.
 
     Buffers up to ``region_bytes`` are reused; larger ones are made for one launch. A host function whose
-    buffer is not
-    there is simply not ready; nobody blocks.
+    buffer is not there is simply not ready; nobody blocks.
     """
 
     def __init__(self, depth: int, region_bytes: int) -> None:

@@ -15,9 +15,8 @@ def element_offsets(
 ) -> np.ndarray[Any, Any]:
     """Device offset, in elements, of every element of a view in row-major order.
 
-    ``strides`` and ``offset`` (elements) place the view inside the tensor that the layout was made for;
-    the default
-    is the whole contiguous tensor of ``shape``.
+    ``strides`` and ``offset`` (elements) place the view inside the tensor that the layout was made for; the
+    default is the whole contiguous tensor of ``shape``.
     """
     strides = contiguous_strides(shape) if strides is None else tuple(strides)
     host = np.full(tuple(shape), offset, np.int64)

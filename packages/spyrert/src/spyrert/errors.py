@@ -1,8 +1,8 @@
 """The exception hierarchy of the package (runtime spec 3.18.1).
 
-Everything derives from :class:`SpyreError`, a ``RuntimeError`` with structured fields. Three families
-matter to callers: :class:`SpyreCodeError` (the artefact is bad), :class:`LaunchError` (the call is bad)
-and :class:`DeviceError` (the device failed later, asynchronously).
+Everything derives from :class:`SpyreError`, a ``RuntimeError`` with structured fields. Three families matter
+to callers: :class:`SpyreCodeError` (the artefact is bad), :class:`LaunchError` (the call is bad) and
+:class:`DeviceError` (the device failed later, asynchronously).
 """
 
 from __future__ import annotations
@@ -206,8 +206,8 @@ class OutOfDeviceMemory(AllocatorError, MemoryError):
     """No eligible region has a free block of the size asked for.
 
     ``details`` has ``requested``, ``aligned`` (bytes), ``policy``, ``domains``, ``regions`` (a tuple of
-    ``(id, domain, size, free, largest_free)``) and ``reason``: ``too_large_for_any_region``,
-    ``exhausted`` or ``fragmented``.
+    ``(id, domain, size, free, largest_free)``) and ``reason``: ``too_large_for_any_region``, ``exhausted`` or
+    ``fragmented``.
     """
 
 

@@ -271,9 +271,8 @@ def _overrides(
 class SymbolicArg:
     """An explicit value of a symbol, for callers that drive a plan themselves.
 
-    ``kind`` is ``SymbolicKind.ADDRESS`` or ``DIMENSION``; a dimension is ``value`` if that is not
-    negative, else the size of
-    dimension ``dim_index`` of tensor ``tensor_id``.
+    ``kind`` is ``SymbolicKind.ADDRESS`` or ``DIMENSION``; a dimension is ``value`` if that is not negative,
+    else the size of dimension ``dim_index`` of tensor ``tensor_id``.
     """
 
     kind: SymbolicKind
@@ -309,9 +308,8 @@ def enqueue(requests: Sequence[tuple[Request, DeviceTensor | None]], stream: Str
 class Transaction:
     """Allocations of a launch in the making.
 
-    They are freed at the end in any case: after a successful submission they wait in the quarantine until
-    the last
-    operation that touches them is over.
+    They are freed at the end in any case: after a successful submission they wait in the quarantine until the
+    last operation that touches them is over.
     """
 
     def __init__(self) -> None:

@@ -284,9 +284,8 @@ class PlanState(enum.Enum):
 class JobPlan:
     """A prepared kernel: resident on the device, ready to be launched any number of times.
 
-    Immutable; one plan may be launched from several threads and streams. Releasing it (or dropping the
-    last reference) frees
-    its device memory after the last launch.
+    Immutable; one plan may be launched from several threads and streams. Releasing it (or dropping the last
+    reference) frees its device memory after the last launch.
     """
 
     def __init__(

@@ -71,14 +71,13 @@ class Runtime:
     """A process's use of one or more devices.
 
     Args:
-        device_factory: makes the device of an index; called at first use. A class whose constructor takes
-        the index, or a
-            function, or a class that takes nothing.
+        device_factory: makes the device of an index; called at first use. A class whose constructor takes the
+            index, or a function, or a class that takes nothing.
         config: explicit configuration; default: from the environment.
         devices: number of devices; default ``AIU_WORLD_SIZE`` or 1.
 
-    Starting nothing until it is needed; thread-safe; usable as a context manager, which shuts it down at
-    the end.
+    Starting nothing until it is needed; thread-safe; usable as a context manager, which shuts it down at the
+    end.
     """
 
     def __init__(
@@ -244,9 +243,8 @@ class Runtime:
         """A tensor with undefined contents.
 
         ``max_shape`` reserves storage (and fixes strides) for a symbolic tensor of at most that shape. The
-        default layout
-        is the stick layout of runtime spec 3.4.2. Raises ``UnsupportedDtype``, ``LayoutMismatch``,
-        ``OutOfDeviceMemory``.
+        default layout is the stick layout of runtime spec 3.4.2. Raises ``UnsupportedDtype``,
+        ``LayoutMismatch``, ``OutOfDeviceMemory``.
         """
         context = self._context(device)
         shape = _shape(shape)
@@ -320,8 +318,7 @@ class Runtime:
         """Copy a host array to a new tensor; padding becomes zero.
 
         With ``non_blocking`` the host array is kept alive until the copy is over and must not be changed
-        meanwhile.
-        ``dtype="df16"`` uploads raw DLFloat16 numbers held in a ``uint16`` array.
+        meanwhile. ``dtype="df16"`` uploads raw DLFloat16 numbers held in a ``uint16`` array.
         """
         data, name = copies.as_host(array, dtype)
         index = stream.device if device is None and stream is not None else device
@@ -402,11 +399,9 @@ class Runtime:
     ) -> JobPlan:
         """Make a kernel resident: read and check it, reserve its memory, load its images, wait.
 
-        A second call for the same artefact returns the same plan without any transfer; of concurrent
-        callers one loads. The
-        folder may be deleted afterwards. Raises ``SpyreCodeError``, ``UnsupportedError``,
-        ``OutOfDeviceMemory``,
-        ``StreamError``, ``DeviceError``; nothing is left behind then.
+        A second call for the same artefact returns the same plan without any transfer; of concurrent callers
+        one loads. The folder may be deleted afterwards. Raises ``SpyreCodeError``, ``UnsupportedError``,
+        ``OutOfDeviceMemory``, ``StreamError``, ``DeviceError``; nothing is left behind then.
         """
         context = self._context(stream.device if device is None and stream is not None else device)
         chosen = self._stream(stream, context)
@@ -483,9 +478,8 @@ class Runtime:
     ) -> list[LaunchTicket]:
         """Enqueue several launches as one atomic group of one stream.
 
-        Nothing of another thread comes between them, and either all are enqueued or none: kernels that
-        hand values on in
-        scratchpads need that. Raises like :meth:`launch`.
+        Nothing of another thread comes between them, and either all are enqueued or none: kernels that hand
+        values on in scratchpads need that. Raises like :meth:`launch`.
         """
         if not launches:
             return []

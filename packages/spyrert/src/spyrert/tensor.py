@@ -24,7 +24,7 @@ class Storage:
         context: the device that it belongs to.
         address: the allocation; ``owner`` keeps it alive if it belongs to another storage.
         shape: host shape that the layout was made for (``dma_sizes``); its contiguous strides are
-        ``dma_strides``.
+            ``dma_strides``.
         dtype: host element type, by name.
         layout: arrangement on the device.
         nbytes: bytes of the range.
@@ -68,8 +68,7 @@ class DeviceTensor:
     """A view of a storage.
 
     ``shape``, ``strides`` (elements) and ``offset`` (elements) are those of the host tensor, as in NumPy;
-    where an element
-    lies on the device is decided by the layout of the storage.
+    where an element lies on the device is decided by the layout of the storage.
     """
 
     def __init__(

@@ -2,13 +2,12 @@
 
 No test framework is needed; with pytest a device's own tests run it like this::
 
-    @pytest.mark.parametrize("case", spyrert.testing.CASES, ids=lambda case: case.__name__)
-    def test_conformance(case):
+    @pytest.mark.parametrize("case", spyrert.testing.CASES, ids=lambda case: case.__name__) def
+    test_conformance(case):
         case(spyrert.testing.Subject(MyDevice))
 
 A :class:`Subject` makes fresh devices and knows one program of the device that does nothing. A broken rule
-raises
-``AssertionError``.
+raises ``AssertionError``.
 """
 
 from __future__ import annotations
@@ -272,8 +271,8 @@ def corrections(subject: Subject) -> None:
 
 
 def virtual_time(subject: Subject) -> None:
-    """Time is virtual, monotonic and deterministic; engines run beside each other; ``advance`` "
-    "stops at completions."""
+    """Time is virtual, monotonic and deterministic; engines run beside each other; ``advance`` " "stops at
+    completions."""
     logs = []
     for _ in range(2):
         device = subject.factory()

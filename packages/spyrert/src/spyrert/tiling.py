@@ -2,9 +2,8 @@
 spec 3.14).
 
 The tensors are cut along named dimensions (or along one inferred dimension). A tile is a view: the same
-storage at the
-offset of its origin. Whether the kernel finds the elements of a view where it expects them is decided by
-strides.
+storage at the offset of its origin. Whether the kernel finds the elements of a view where it expects them is
+decided by strides.
 """
 
 from __future__ import annotations
@@ -59,9 +58,8 @@ def plan_tiles(
     """Cut the tensors into tiles of the compiled shape: parallel dimensions outermost, in row-major order.
 
     With ``allow_staging`` tiles that the kernel cannot walk in place are copied to a packed block and back.
-    Raises ``TilingError`` naming argument and dimension: sizes that do not divide, inconsistent or
-    ambiguous ratios,
-    dimensions that may not be tiled, outputs that are not covered, device strides that do not fit.
+    Raises ``TilingError`` naming argument and dimension: sizes that do not divide, inconsistent or ambiguous
+    ratios, dimensions that may not be tiled, outputs that are not covered, device strides that do not fit.
     """
     dims = tiled_dims(plan, tensors, binding)
     check_outputs(plan, dims)

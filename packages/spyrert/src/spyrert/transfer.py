@@ -1,8 +1,8 @@
 """From layouts to transfers: where every element of a host array lies on the device (runtime spec 3.4.5).
 
-A transfer is a list of loop nests. A stick layout gives one nest for the full sticks and, where a
-dimension is not a
-whole number of sticks, one for the remainder. Views that no short list of nests describes go through staging.
+A transfer is a list of loop nests. A stick layout gives one nest for the full sticks and, where a dimension
+is not a whole number of sticks, one for the remainder. Views that no short list of nests describes go through
+staging.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ class _Loop:
 def nests(layout: Layout, shape: Sequence[int], strides: Sequence[int] | None = None) -> tuple[Nest, ...]:
     """Loop nests that move a dense host array of ``shape`` to the device.
 
-    ``strides`` are the host array's strides in elements (default: contiguous); they may be negative or
-    zero. Source is
-    the host, destination the device; see :func:`reverse`.
+    ``strides`` are the host array's strides in elements (default: contiguous); they may be negative or zero.
+    Source is the host, destination the device; see :func:`reverse`.
 
     >>> for nest in nests(StickLayout.default((37, 130), "float16"), (37, 130)):
     ...     print(nest.sizes, nest.src_strides, nest.dst_strides, nest.src_offset, nest.dst_offset)
@@ -134,9 +133,8 @@ def view_nests(
 ) -> tuple[Nest, ...]:
     """Loop nests that move a contiguous host array into a view of a device tensor.
 
-    ``strides`` and ``offset`` (elements) place the view in the host shape that ``layout`` was made for.
-    Works for every
-    view without overlap; the number of nests grows with its irregularity.
+    ``strides`` and ``offset`` (elements) place the view in the host shape that ``layout`` was made for. Works
+    for every view without overlap; the number of nests grows with its irregularity.
     """
     shape = tuple(shape)
     count = math.prod(shape)

@@ -158,8 +158,8 @@ def check_launch_values(
 def load_tensor_for_arg(path: Path, arg: ArgSpec, bindings: Mapping[str, Any]) -> Array:
     """Read ``.npy`` (self-describing, checked) or ``.bin`` (raw little-endian row-major elements).
 
-    Raises ``LaunchSpecError`` if size, shape or dtype do not fit, ``SpyreCodeNotFound`` if there is no
-    such file.
+    Raises ``LaunchSpecError`` if size, shape or dtype do not fit, ``SpyreCodeNotFound`` if there is no such
+    file.
     """
     if not path.is_file():
         raise SpyreCodeNotFound("file of values does not exist", path=str(path))

@@ -2,9 +2,8 @@
 
 :class:`Device` is the Protocol. :class:`EventDevice` is a complete device except for the meaning of programs:
 memory, transfers, engines, virtual time, counters, faults; programs are executed by registered executors.
-:class:`MicroDevice` adds the micro executor and scripted latencies, so that the runtime can be tested
-without compiler
-or simulator.
+:class:`MicroDevice` adds the micro executor and scripted latencies, so that the runtime can be tested without
+compiler or simulator.
 """
 
 from spyrert.device.costs import CostModel

@@ -11,9 +11,8 @@ from spyrert.device.protocol import Direction
 class CostModel:
     """Virtual time of operations, in integer nanoseconds, rounded up.
 
-    Linear: a fixed latency plus bytes over bandwidth (bytes per second) for transfers; cycles over the
-    clock for
-    programs.
+    Linear: a fixed latency plus bytes over bandwidth (bytes per second) for transfers; cycles over the clock
+    for programs.
     """
 
     link_bandwidth: int = 64_000_000_000

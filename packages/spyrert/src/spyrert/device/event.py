@@ -1,10 +1,8 @@
 """A complete device except for the meaning of programs.
 
-:class:`EventDevice` implements :class:`spyrert.device.Device`: sparse regions, transfers with loop nests
-and format
-conversion, fills, three engines on one virtual clock, counters, fault injection. Programs are executed by
-executors
-that are registered per payload kind (runtime spec 5.4).
+:class:`EventDevice` implements :class:`spyrert.device.Device`: sparse regions, transfers with loop nests and
+format conversion, fills, three engines on one virtual clock, counters, fault injection. Programs are executed
+by executors that are registered per payload kind (runtime spec 5.4).
 """
 
 from __future__ import annotations
@@ -97,9 +95,8 @@ class EventDevice:
         props: what the device tells about itself; ``payload_kinds`` is extended by registered executors.
         cost: durations.
 
-    ``faults`` injects faults, :meth:`register_executor` and :meth:`register_converter` extend it.
-    Operations take
-    effect when they start in virtual time; their writes are seen by others when they end.
+    ``faults`` injects faults, :meth:`register_executor` and :meth:`register_converter` extend it. Operations
+    take effect when they start in virtual time; their writes are seen by others when they end.
     """
 
     def __init__(self, props: DeviceProperties | None = None, cost: CostModel | None = None) -> None:

@@ -78,8 +78,8 @@ class Match:
 
 @attrs.frozen
 class FaultSpec:
-    """One injected fault. ``params``: ``after_bytes``, ``bits``, ``code``, ``core``, ``segment``,
-    ``offset``, ``factor``...
+    """One injected fault. ``params``: ``after_bytes``, ``bits``, ``code``, ``core``, ``segment``, ``offset``,
+    ``factor``...
 
     ``persistent`` keeps firing on every later match.
     """

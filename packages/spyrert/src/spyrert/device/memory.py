@@ -167,9 +167,8 @@ class _Page:
 class TranslatedMemory:
     """Memory as a running program sees it: through the segment table of its launch (runtime spec 3.2.5).
 
-    The program sees its own writes at once, everybody else when :meth:`commit` is called at its
-    completion. An
-    access that the table does not allow raises ``PageFault`` with ``segment`` and ``offset``.
+    The program sees its own writes at once, everybody else when :meth:`commit` is called at its completion.
+    An access that the table does not allow raises ``PageFault`` with ``segment`` and ``offset``.
     """
 
     def __init__(self, segments: tuple[SegmentEntry, ...], regions: RegionTable) -> None:

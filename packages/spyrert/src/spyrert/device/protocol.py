@@ -72,13 +72,12 @@ class DeviceProperties:
         name: model name.
         index: number in the machine.
         mode: ``"PF"``, ``"VF"`` or ``"MOCK"``; decides what region ids look like, and nobody may interpret
-        them.
+            them.
         num_cores, corelets: cores, and corelets in each.
         lx_bytes: scratchpad of one core.
         f16_format: ``"ieee"`` or ``"dlfloat"``: what a 16-bit float is. A plan made for the other is refused.
         architecture: name and digest (hex, may be empty) of the machine description, or ``None`` if the
-        device
-            runs anything. A plan that names another architecture is refused.
+            device runs anything. A plan that names another architecture is refused.
         domains: memory localities.
         engines: slots of each engine: how many control blocks run at once.
         payload_kinds: kinds of image payload that it can execute.
@@ -135,11 +134,9 @@ class Piece:
 class Nest:
     """One loop nest of a transfer, outermost loop first. Everything counts *elements*.
 
-    Element ``i`` of the nest goes from ``src_offset + sum(i[k] * src_strides[k])`` to
-    ``dst_offset + sum(i[k] * dst_strides[k])``; offsets are from the start of the host buffer or of the
-    pieces.
-    The host side of a transfer counts elements of the host format, the device side those of the device
-    format.
+    Element ``i`` of the nest goes from ``src_offset + sum(i[k] * src_strides[k])`` to ``dst_offset + sum(i[k]
+    * dst_strides[k])``; offsets are from the start of the host buffer or of the pieces. The host side of a
+    transfer counts elements of the host format, the device side those of the device format.
     """
 
     sizes: tuple[int, ...]
@@ -165,14 +162,12 @@ class DmaCB:
         pieces: the device range: destination, or source for ``FROM_DEVICE``.
         src_pieces: source range for ``ON_DEVICE``.
         nests: what goes where, in elements; ``()`` is a plain copy of all bytes, and then host buffer and
-        pieces
-            have one size.
+            pieces have one size.
         src_format, dst_format: element types by NumPy's name. When they differ the device converts; a pair it
             cannot convert is refused at submission.
         fill_padding: transfers to the device and on it: bytes of the pieces that no nest writes become zero.
             Otherwise they keep their value (read-modify-write of partial sticks); the rest of a stick that
-            was
-            never written becomes zero.
+            was never written becomes zero.
     """
 
     direction: Direction
@@ -193,8 +188,7 @@ class SegmentEntry:
     """One entry of the segment table of a compute control block (runtime spec 3.2.5).
 
     An access of ``n`` bytes at offset ``off`` of the segment is legal iff ``valid`` and ``off + n <=
-    length``; it
-    touches ``base + off`` of the region. ``length`` is the exact size. Writes need ``writable``.
+    length``; it touches ``base + off`` of the region. ``length`` is the exact size. Writes need ``writable``.
     """
 
     valid: bool = False
@@ -282,9 +276,8 @@ class DeviceFault:
     """Why an operation failed.
 
     ``error`` is the class that the runtime raises (``ComputeFault``, ``PageFault``, ``StaleCorrection``,
-    ``DmaFault``,
-    ``DeviceTimeout``, ``DeviceLost``, ...). ``details`` names what is known: ``segment``, ``offset``,
-    ``core``, ``code``.
+    ``DmaFault``, ``DeviceTimeout``, ``DeviceLost``, ...). ``details`` names what is known: ``segment``,
+    ``offset``, ``core``, ``code``.
     """
 
     error: type[DeviceError]
@@ -324,8 +317,7 @@ class SegmentMemory(Protocol):
     """Device memory as a program sees it: through the segment table of its launch.
 
     Addresses are DMVAs, ``(segment << 34) | offset``. An access outside the table raises the ``PageFault``
-    that the
-    operation completes with.
+    that the operation completes with.
     """
 
     def read(self, address: int, size: int) -> bytes: ...
@@ -360,8 +352,7 @@ class Program:
 @attrs.frozen
 class ExecResult:
     """What an executor returns: total cycles and, if known, their phases; ``counters`` are added to the
-    device's
-    (``dram_read_bytes``, ``dram_write_bytes``, ``sticks_read``, ...)."""
+    device's (``dram_read_bytes``, ``dram_write_bytes``, ``sticks_read``, ...)."""
 
     cycles: int
     phases: Phases = attrs.field(factory=Phases)
@@ -418,9 +409,8 @@ class Device(Protocol):
     def next_completion(self, block: bool = True) -> Completion | None:
         """The next finished operation.
 
-        With ``block`` virtual time moves to the end of the earliest operation in flight; ``None`` if
-        nothing is.
-        Without, only what has ended at :meth:`now` is returned.
+        With ``block`` virtual time moves to the end of the earliest operation in flight; ``None`` if nothing
+        is. Without, only what has ended at :meth:`now` is returned.
         """
         ...
 
@@ -444,8 +434,7 @@ class Device(Protocol):
 
     def advance(self, ns: int) -> None:
         """Let at most ``ns`` pass on the host lane: time stops at the end of the earliest operation in
-        flight, whose
-        completion is then ready; ask :meth:`now`."""
+        flight, whose completion is then ready; ask :meth:`now`."""
         ...
 
     # the rest

@@ -1,10 +1,8 @@
 """Events: points in a stream that others may wait for (runtime spec 3.9).
 
-An :class:`EventGeneration` is used once: signalled or poisoned, never reset. The user's :class:`Event`
-starts a new
-generation whenever it is recorded; a wait captures the generation that is current at that time, so that
-user-level events
-can never form a cycle.
+An :class:`EventGeneration` is used once: signalled or poisoned, never reset. The user's :class:`Event` starts
+a new generation whenever it is recorded; a wait captures the generation that is current at that time, so that
+user-level events can never form a cycle.
 """
 
 from __future__ import annotations

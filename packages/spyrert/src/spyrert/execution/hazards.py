@@ -1,11 +1,9 @@
 """The hazard tracker: orders operations of different streams by the bytes that they touch (runtime spec
 3.9.3).
 
-For every byte it knows the last operation that wrote it and, per stream, the last that read it since. A
-new operation gets an
-edge from each of those that it conflicts with. Edges point from earlier to later in enqueue order, so they
-form no cycle, and
-what is older follows by transitivity.
+For every byte it knows the last operation that wrote it and, per stream, the last that read it since. A new
+operation gets an edge from each of those that it conflicts with. Edges point from earlier to later in enqueue
+order, so they form no cycle, and what is older follows by transitivity.
 """
 
 from __future__ import annotations

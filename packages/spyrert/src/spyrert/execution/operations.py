@@ -1,8 +1,7 @@
 """Operations: what streams hold and the scheduler moves to the device (runtime spec 3.7).
 
-Operations are made for one launch or copy and owned by their stream until they are over. Whatever happens
-to one, its
-callbacks run exactly once.
+Operations are made for one launch or copy and owned by their stream until they are over. Whatever happens to
+one, its callbacks run exactly once.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class Access:
 
     ``allocation`` is the owning address that is kept from reuse while the operation is in flight; ``pieces``
     the exact bytes, for the hazard tracker. ``shared`` memory is ordered across streams even where the
-    tracker
-    is off: users do not see it (the static block of a plan), so they cannot order it themselves.
+    tracker is off: users do not see it (the static block of a plan), so they cannot order it themselves.
     """
 
     allocation: CompositeAddress
@@ -82,9 +80,8 @@ class Access:
 class Operation:
     """Base of all operations.
 
-    Times are virtual nanoseconds. ``held`` are strong references (host arrays, buffers) until the
-    operation is over;
-    ``callbacks`` are called with the operation once it is.
+    Times are virtual nanoseconds. ``held`` are strong references (host arrays, buffers) until the operation
+    is over; ``callbacks`` are called with the operation once it is.
     """
 
     name: str = ""

@@ -1,9 +1,8 @@
 """The scheduler of one device: picks operations, feeds the engines, takes completions (runtime spec 3.8).
 
-Operations start in virtual time, so results, order and times do not depend on the machine. Work is moved
-by whoever
-*pumps*: a worker thread, or blocking calls. Functions of users (host functions, callbacks) run with no
-lock held.
+Operations start in virtual time, so results, order and times do not depend on the machine. Work is moved by
+whoever *pumps*: a worker thread, or blocking calls. Functions of users (host functions, callbacks) run with
+no lock held.
 """
 
 from __future__ import annotations
@@ -140,9 +139,8 @@ class Scheduler:
     # -- pumping -------------------------------------------------------------------------------
 
     def pump(self, max_steps: int | None = None) -> int:
-        """Make progress by at most ``max_steps`` steps; returns how many were made. A step dispatches what
-        is ready,
-        or takes one completion."""
+        """Make progress by at most ``max_steps`` steps; returns how many were made. A step dispatches what is
+        ready, or takes one completion."""
         steps = 0
         while max_steps is None or steps < max_steps:
             if not self._step():

@@ -75,9 +75,8 @@ class StreamState:
 class Stream:
     """A handle of an in-order queue of one device.
 
-    Two handles of one id and generation are equal and share the queue. A context manager: inside, it is
-    the current
-    stream of the thread.
+    Two handles of one id and generation are equal and share the queue. A context manager: inside, it is the
+    current stream of the thread.
     """
 
     def __init__(

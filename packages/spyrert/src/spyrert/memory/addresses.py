@@ -1,8 +1,8 @@
 """Places in device memory (runtime spec 3.2).
 
 A :class:`LogicalAddress` names a place by region and offset, a :class:`CompositeAddress` a byte range that
-may lie in
-several regions, and a *DMVA* is the 64-bit number by which a program addresses memory: segment and offset.
+may lie in several regions, and a *DMVA* is the 64-bit number by which a program addresses memory: segment and
+offset.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class CompositeAddress:
     """An ordered list of chunks that together are one logical byte range.
 
     Ordinary allocations have one chunk, interleaved ones one per memory domain. ``is_owner`` tells the
-    address that the
-    allocator returned from the views made of it.
+    address that the allocator returned from the views made of it.
     """
 
     chunks: tuple[Chunk, ...] = ()

@@ -1,10 +1,8 @@
 """The device allocator (runtime spec 3.3).
 
 All regions are made at construction. An allocation with operations in flight that is freed goes to a
-quarantine and
-returns to its free list when the last of them ends. Thread-safe; finalisers only append to
-:attr:`FlexAllocator.garbage`,
-so that the garbage collector may run anywhere.
+quarantine and returns to its free list when the last of them ends. Thread-safe; finalisers only append to
+:attr:`FlexAllocator.garbage`, so that the garbage collector may run anywhere.
 """
 
 from __future__ import annotations
@@ -46,8 +44,7 @@ class AllocationDirective:
 
     Args:
         policy: ``DEFAULT`` any domain; ``BIND`` exactly ``domain_ids``; ``PREFERRED`` those first;
-        ``INTERLEAVE`` spread
-            over ``domain_ids`` (all if empty).
+            ``INTERLEAVE`` spread over ``domain_ids`` (all if empty).
         near: use the domains of that address instead of ``domain_ids``.
         chunk_alignment: bytes; a positive multiple of 128.
     """

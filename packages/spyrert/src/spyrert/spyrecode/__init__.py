@@ -1,7 +1,7 @@
 """The SpyreCode artefact: what a compiler hands to the runtime.
 
-This sub-package stands alone: it imports nothing of the runtime or of devices, so a compiler may depend on
-it and on nothing else. A kernel folder is
+This sub-package stands alone: it imports nothing of the runtime or of devices, so a compiler may depend on it
+and on nothing else. A kernel folder is
 
 * ``launch_spec.json``: the caller-facing contract, :class:`LaunchSpec`;
 * ``symbol_kinds.json``: upstream's symbol order (optional);

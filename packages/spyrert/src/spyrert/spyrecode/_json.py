@@ -23,9 +23,9 @@ Json = Any
 def parse(data: bytes, path: str = "", max_depth: int = MAX_DEPTH) -> Json:
     """Parse strict JSON.
 
-    Refused with ``SpyreCodeParseError``: a byte-order mark, bytes that are not UTF-8, duplicate keys,
-    ``NaN`` and infinities (also by overflow), data after the document, nesting deeper than ``max_depth``,
-    and lone surrogates, which no UTF-8 text can hold.
+    Refused with ``SpyreCodeParseError``: a byte-order mark, bytes that are not UTF-8, duplicate keys, ``NaN``
+    and infinities (also by overflow), data after the document, nesting deeper than ``max_depth``, and lone
+    surrogates, which no UTF-8 text can hold.
     """
 
     def bad(message: str) -> NoReturn:

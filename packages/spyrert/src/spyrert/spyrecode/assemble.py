@@ -1,5 +1,5 @@
-"""Putting an artefact together from a program and its symbols, with the recommended placement (runtime
-spec 1.5)."""
+"""Putting an artefact together from a program and its symbols, with the recommended placement (runtime spec
+1.5)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def assemble(
     """One image, one launch: the usual artefact.
 
     The static block (segment 7) holds 128 reserved bytes, the correction area (if there are symbols), the
-    image, and
-    ``spill_size`` bytes for intermediates, each on a multiple of 128.
+    image, and ``spill_size`` bytes for intermediates, each on a multiple of 128.
 
     Args:
         payload: the program; opaque here.
@@ -57,8 +56,7 @@ def assemble(
         launch: contract of the launch; gives the kernel's name and the f16 format. Its
             ``bundle_symbolic_args`` is set from ``addressing``.
         symbols: exactly the symbols that the program uses as operands, by decreasing id. The position of a
-        symbol is
-            the index of its correction entry and the image's slot.
+            symbol is the index of its correction entry and the image's slot.
         core_count: cores that the program runs on.
         addressing: symbolic, or baked for fixed tensor addresses.
         dynamic_size: bytes of segment 6 per launch.

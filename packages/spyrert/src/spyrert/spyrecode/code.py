@@ -99,9 +99,8 @@ class SpyreCode:
         loaded_digest: digest as it was stored or computed when the artefact was read.
         path: where it was read from, for messages.
 
-    Build one with :func:`spyrert.spyrecode.assemble`, or field by field; :meth:`write` and :meth:`read`
-    move it to and
-    from a folder, and :meth:`validate` checks every rule of the format.
+    Build one with :func:`spyrert.spyrecode.assemble`, or field by field; :meth:`write` and :meth:`read` move
+    it to and from a folder, and :meth:`validate` checks every rule of the format.
     """
 
     kernel_name: str
@@ -257,8 +256,8 @@ class SpyreCode:
     def write(self, directory: str | Path) -> Path:
         """Validate, then publish ``directory/launch_spec.json``, ``symbol_kinds.json`` and ``spyreCodeDir/``.
 
-        ``spyreCodeDir`` appears complete or not at all; other files in ``directory`` are left alone.
-        Returns the directory. Equal artefacts give byte-identical files.
+        ``spyreCodeDir`` appears complete or not at all; other files in ``directory`` are left alone. Returns
+        the directory. Equal artefacts give byte-identical files.
         """
         from spyrert.spyrecode.writer import write
 

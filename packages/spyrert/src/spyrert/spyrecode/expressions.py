@@ -276,8 +276,8 @@ _DIVISIONS: Final = (BinaryOp.FLOORDIV, BinaryOp.CEILDIV, BinaryOp.MOD)
 def evaluate(expr: Expr, inputs: HostInputs) -> int:
     """Value of an expression in exact integers.
 
-    Raises ``SymbolBindingError``: an unbound input, a divisor that is not positive, a result outside
-    signed 64 bit.
+    Raises ``SymbolBindingError``: an unbound input, a divisor that is not positive, a result outside signed
+    64 bit.
 
     >>> evaluate((Addr(0) + 49152) // 64, HostInputs((ArgumentInputs((1 << 34,)),)))
     268436224

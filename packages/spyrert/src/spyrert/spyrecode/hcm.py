@@ -68,8 +68,8 @@ class Hcm:
     """Our host compute metadata, version 1.
 
     Args:
-        symbols: in canonical order: exactly the symbols that the program uses as operands, by decreasing
-            id. The position of a symbol is the index of its correction entry and the slot in the image.
+        symbols: in canonical order: exactly the symbols that the program uses as operands, by decreasing id.
+            The position of a symbol is the index of its correction entry and the slot in the image.
         output_size: bytes of the correction tensor; default: the least that holds all symbols.
         function: name in the host-function registry.
         constants: pairs (slot, value) that are merged as constant entries.
@@ -147,8 +147,7 @@ def bounds_to_json(bounds: Bounds) -> dict[str, Json]:
 
 def bounds_from_json(node: Node) -> Bounds | None:
     """Read ``min``, ``max``, ``granularity``; ``None`` if none is there. Default of ``min`` is the
-    granularity;
-    an explicit ``null`` means no limit."""
+    granularity; an explicit ``null`` means no limit."""
     low, high, step = node.get("min"), node.get("max"), node.get("granularity")
     if low is None and high is None and step is None:
         return None
@@ -225,8 +224,8 @@ def hcm_from_json(node: Node) -> Hcm | ForeignHcm:
 def symbol_values(hcm: Hcm, inputs: HostInputs) -> tuple[int, ...]:
     """Values of all symbols, in order, each divided by its unit.
 
-    Raises ``SymbolBindingError`` naming the symbol: bounds, granularity, a remainder of the division,
-    an override list of the wrong length, and what :func:`evaluate` raises.
+    Raises ``SymbolBindingError`` naming the symbol: bounds, granularity, a remainder of the division, an
+    override list of the wrong length, and what :func:`evaluate` raises.
     """
     overrides: tuple[int | None, ...] = inputs.overrides or (None,) * len(hcm.symbols)
     if len(overrides) != len(hcm.symbols):

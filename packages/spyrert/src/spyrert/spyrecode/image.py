@@ -1,8 +1,8 @@
-"""The ``SPYREBIN`` container: a binary image that a device without the closed back end can run (runtime
-spec 1.6).
+"""The ``SPYREBIN`` container: a binary image that a device without the closed back end can run (runtime spec
+1.6).
 
-All integers are little-endian; the total size is a multiple of 128, zero padded. The header is the first
-128 bytes, the payload follows at :data:`PAYLOAD_OFFSET`. What the payload means is told by its kind; the
+All integers are little-endian; the total size is a multiple of 128, zero padded. The header is the first 128
+bytes, the payload follows at :data:`PAYLOAD_OFFSET`. What the payload means is told by its kind; the
 container treats it as opaque bytes.
 """
 

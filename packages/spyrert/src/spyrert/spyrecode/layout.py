@@ -106,13 +106,12 @@ class StickLayout:
 
     Args:
         device_size: device shape; the last entry is the number of elements in a stick.
-        stride_map: ``stride_map[j]`` is how far the host offset (elements) moves when device coordinate
-            ``j`` grows by one; -1 for synthetic, padded-only and size-1 dimensions, 0 for broadcast.
+        stride_map: ``stride_map[j]`` is how far the host offset (elements) moves when device coordinate ``j``
+            grows by one; -1 for synthetic, padded-only and size-1 dimensions, 0 for broadcast.
         device_dtype: element format on the device, NumPy's name (``df16`` for DLFloat16).
         element_arrangement: ``STANDARD``, ``DL16_TO_FP32``, ``QFP8CH`` or ``EXX2``.
         device_strides: stride in bytes of each device dimension; ``None`` means packed row-major. Differs
-        only
-            for kernels compiled to walk a tile inside a larger tensor (runtime spec 3.14.4).
+            only for kernels compiled to walk a tile inside a larger tensor (runtime spec 3.14.4).
 
     Identity: for every valid element ``host_offset == sum(c[j] * stride_map[j])`` over entries above 0.
 
@@ -173,11 +172,9 @@ element_arrangement='STANDARD', device_strides=None)
     ) -> StickLayout:
         """The layout of a host shape with dimension order ``order`` (runtime spec 3.4.2).
 
-        ``order`` lists host dimensions, the stick dimension last; a trailing -1 makes a *sparse* tensor
-        with one
-        element per stick. ``strides`` are the host strides (default: contiguous). More than 6 entries, or
-        an order
-        that is no permutation, is ``LayoutMismatch``.
+        ``order`` lists host dimensions, the stick dimension last; a trailing -1 makes a *sparse* tensor with
+        one element per stick. ``strides`` are the host strides (default: contiguous). More than 6 entries, or
+        an order that is no permutation, is ``LayoutMismatch``.
         """
         lanes = elements_per_stick(device_dtype)
         rank = len(shape)
@@ -225,8 +222,8 @@ element_arrangement='STANDARD', device_strides=None)
         )
 
     def coordinates(self, host_offset: int) -> tuple[int, ...]:
-        """Device coordinates of a host offset in elements (runtime spec 3.4.3); ``LayoutMismatch`` if it
-        has none."""
+        """Device coordinates of a host offset in elements (runtime spec 3.4.3); ``LayoutMismatch`` if it has
+        none."""
         coordinates = [0] * len(self.device_size)
         rest = host_offset
         live = [j for j, s in enumerate(self.stride_map) if s > 0 and self.device_size[j] > 1]
