@@ -494,7 +494,11 @@ def operation(
             implicit_terminator,
             (cls.__doc__ or "").strip().split("\n")[0],
         )
-        frozen = attrs.frozen(eq=False, repr=False, slots=True)(cls)
+        # Most classes add no fields: they inherit everything that attrs makes, and importing stays fast.
+        adds_fields = any(
+            "ClassVar" not in str(kind) for kind in vars(cls).get("__annotations__", {}).values()
+        )
+        frozen = attrs.frozen(eq=False, repr=False, slots=True)(cls) if adds_fields else cls
         frozen.definition = definition
         return frozen
 
