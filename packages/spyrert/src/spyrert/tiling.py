@@ -293,7 +293,7 @@ def _check_strides(plan: JobPlan, number: int, spec: ArgSpec, view: DeviceTensor
                 "tensor, the kernel uses "
                 f"{want}; recompile it with stride symbols, choose a layout whose outermost device "
                 "dimension is the "
-                "tiled one, or copy the tiles",
+                "tiled one, or pass allow_staging=True",
                 index=number,
                 dim=dim,
                 expected=want,
