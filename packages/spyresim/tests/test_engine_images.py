@@ -11,6 +11,7 @@ from dfsched import load_architecture
 from spyresim.engine import FlatGlobal, Machine, Options, Outcome
 from spyresim.engine.machine import DEFAULT_OPTIONS
 from spyresim.errors import (
+    ConflictFault,
     ControlFault,
     DeadlockFault,
     OutOfRangeFault,
@@ -303,3 +304,62 @@ def test_trace_is_chrome_json() -> None:
     assert {"C0-SFP", "C1-SFP", "C0-MNILU copies"} <= names
     assert len([e for e in slices if e["name"] == "copy"]) == 2 * 3 * 3
     assert max(e["ts"] + e["dur"] for e in slices) <= outcome.report.cycles / 1000 + 1e-9
+
+
+NOTHING = im.LoadImmediate(3, 0)
+
+
+def without(image: im.Image, kind: str, cls: type[im.Instruction]) -> im.Image:
+    """The image with one instruction of a unit program made to do nothing."""
+    return change(image, kind, lambda code: code.__setitem__(where(code, cls), NOTHING))
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+@pytest.mark.parametrize(
+    ("waiting", "signalling", "memory"),
+    [(("MNILU", im.SyncReceive), ("LXLU", im.SyncSend), "LX"), (("LXSU", im.SyncReceive), ("MNISU", im.SyncSend), "LX")],
+    ids=["load buffers", "store buffer"],
+)  # fmt: skip
+def test_a_missing_write_after_read_signal_is_a_race(
+    waiting: tuple[str, type[im.Instruction]],
+    signalling: tuple[str, type[im.Instruction]],
+    memory: str,
+    seed: int | None,
+) -> None:
+    """Both halves of the signal that frees a buffer are dropped (dataflowir spec 5.8, 5.10): whatever the
+    order of ready units, the buffer is overwritten while nothing says that it was read."""
+    image = without(without(add_image(), *waiting), *signalling)
+    with pytest.raises(ConflictFault, match=f"data race on {memory}"):
+        run(image, Options(seed=seed))
+
+
+def test_two_cores_that_write_the_same_bytes_race() -> None:
+    image = add_image(2)
+    store = image.programs[0].unit_programs[4]
+    cells = list(image.cells)
+    cells[store.cell(1, 1)] = cells[store.cell(0, 1)] + 1
+    with pytest.raises(
+        ConflictFault,
+        match=r"data race on device memory .* between a write of core 1 .* and a write of core 0",
+    ):
+        run(attrs.evolve(image, cells=tuple(cells)))
+
+
+def test_a_core_that_reads_what_another_writes_races() -> None:
+    image = add_image(2)
+    load = image.programs[0].unit_programs[0]
+    store = image.programs[0].unit_programs[4]
+    cells = list(image.cells)
+    cells[load.cell(1, 1)] = cells[store.cell(0, 1)]
+    with pytest.raises(ConflictFault, match="data race on device memory"):
+        run(attrs.evolve(image, cells=tuple(cells)))
+
+
+def test_a_program_that_works_in_place_has_no_race() -> None:
+    """Every core overwrites what it has read before: ordered through the queues."""
+    image = add_image(4)
+    load, store = image.programs[0].unit_programs[0], image.programs[0].unit_programs[4]
+    cells = list(image.cells)
+    for row in range(4):
+        cells[load.cell(row, 1)] = cells[store.cell(row, 1)]
+    run(attrs.evolve(image, cells=tuple(cells)))

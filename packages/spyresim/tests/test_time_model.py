@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-import dfsched
-import ktir
 import numpy as np
 import pytest
+
+import dfsched
+import ktir
 from spyresim import run_dataflow
 
 KERNEL = """

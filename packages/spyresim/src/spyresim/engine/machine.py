@@ -23,9 +23,10 @@ from spyresim.engine.access import Patterns
 from spyresim.engine.costs import CostModel
 from spyresim.engine.memories import GlobalMemory, Scratchpads
 from spyresim.engine.process import Context, Diverged, Executor
+from spyresim.engine.races import Races, check_device_memory
 from spyresim.engine.report import Report, UnitReport, bound, cycles_of
 from spyresim.engine.scalars import binary, compare, select
-from spyresim.engine.state import Blocked, Cohort, Gang, Queue
+from spyresim.engine.state import Blocked, Cohort, Gang, Mark, Queue
 from spyresim.engine.trace import Trace
 from spyresim.engine.values import Scalar
 from spyresim.errors import ControlFault, DeadlockFault, QueueFault, Site, UnsupportedError
@@ -39,13 +40,15 @@ class Options:
     """How to run.
 
     `strict`: indices must lie in their view.  `seed`: pick ready gangs at random (timing is then void).
-    `max_instructions` bounds the work.  `trace`: record events.
+    `max_instructions` bounds the work.  `trace`: record events.  `races`: accesses that nothing orders
+    are faults.
     """
 
     strict: bool = True
     seed: int | None = None
     max_instructions: int = 200_000_000
     trace: bool = False
+    races: bool = True
 
 
 DEFAULT_OPTIONS = Options()
@@ -219,7 +222,7 @@ class _Run:
         self.machine.epoch += 1
         self.context.epoch = self.machine.epoch
         self.launched += 1
-        cohorts = Builder(self.image, program, self.cells, self.machine.costs, self.now).cohorts()
+        cohorts = Builder(self.image, program, self.cells, self.now, self.options.races).cohorts()
         for cohort in cohorts:
             for gang in cohort.gangs:
                 gang.scalars[: len(parameters)] = parameters
@@ -228,6 +231,7 @@ class _Run:
     def finish(self, cohorts: list[Cohort], program: im.Program) -> None:
         """After all have halted: check what is left over, note times."""
         end = self.now
+        check_device_memory([cohort.races for cohort in cohorts if cohort.races is not None])
         for cohort in cohorts:
             for queue in cohort.queues.values():
                 if queue.items:
@@ -397,13 +401,13 @@ class Builder:
     """Makes the gangs and cohorts of a program."""
 
     def __init__(
-        self, image: im.Image, program: im.Program, cells: npt.NDArray[np.int64], costs: CostModel, start: int
+        self, image: im.Image, program: im.Program, cells: npt.NDArray[np.int64], start: int, races: bool
     ) -> None:
         self.image = image
         self.program = program
         self.cells = cells
-        self.costs = costs
         self.start = start
+        self.races = races
         self.place: dict[int, tuple[int, int, int]] = {}
         """unit id -> (unit program, core, position among the units of that core)"""
         for number, unit_program in enumerate(program.unit_programs):
@@ -500,13 +504,19 @@ class Builder:
             zero.copy(),
             np.zeros(count, np.int64),
             {},
-            copy_room=deque(zero.copy() for _ in range(COPY_QUEUE_DEPTH)),
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int64),
+            copy_room=deque(Mark(zero.copy()) for _ in range(COPY_QUEUE_DEPTH)),
             copy_end=zero.copy(),
             copy_busy=np.zeros(count, np.int64),
         )
 
     def _joined(self, gangs: list[Gang]) -> Cohort:
-        cohort = Cohort(gangs)
+        actors = 2 * len(gangs)
+        for gang in gangs:
+            gang.clock = np.zeros(actors, np.int64)
+            gang.copy_clock = np.zeros(actors, np.int64)
+        cohort = Cohort(gangs, Races(actors) if self.races else None)
         home = {int(unit): gang.index for gang in gangs for unit in gang.units}
         for fifo in self.image.fifos:
             if fifo.source in home and fifo.target in home:
@@ -515,7 +525,7 @@ class Builder:
                     name = f"{self.image.units[fifo.source].name}->{self.image.units[fifo.target].name}"
                     start = gangs[key[0]].time
                     queue = Queue(name, fifo.depth, fifo.size_bytes)
-                    queue.room.extend(start.copy() for _ in range(fifo.depth))
+                    queue.room.extend(Mark(start.copy()) for _ in range(fifo.depth))
                     cohort.queues[key] = queue
         return cohort
 

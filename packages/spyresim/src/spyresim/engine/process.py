@@ -18,7 +18,8 @@ from spyresim.engine.attributes import parse_parameters
 from spyresim.engine.costs import CostModel, is_slow
 from spyresim.engine.faults import queue_fault, undefined_register
 from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, store_global
-from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Item, Loop, Queue, Signals, ViewValue
+from spyresim.engine.races import Clock, join
+from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Item, Loop, Mark, Queue, Signals, ViewValue
 from spyresim.engine.trace import Event, Trace
 from spyresim.engine.values import (
     TICKS_PER_CYCLE,
@@ -275,7 +276,13 @@ class Executor:
         gang.pc += i.target
         return True
 
-    # -- time
+    # -- order and time
+
+    @staticmethod
+    def _tick(gang: Gang) -> Clock:
+        """The gang's clock after one more event, as others will see it."""
+        gang.clock[2 * gang.index] += 1
+        return gang.clock.copy()
 
     def _spend(self, gang: Gang, start: Ticks, cost: int, reason: str, name: str) -> None:
         """From `start` on (waiting until then counts as `reason`), the gang is busy for `cost` ticks."""
@@ -321,6 +328,51 @@ class Executor:
         if len({(m.kind, m.memory_class) for m in held}) > 1:
             raise ControlFault("memories of different kinds in one view", site=self.site(gang))
         return held[0], int(view.memory[0]), np.array([m.core for m in held], np.int64)
+
+    def _noted(
+        self,
+        cohort: Cohort,
+        gang: Gang,
+        view: ViewValue,
+        base: npt.NDArray[np.int64],
+        offsets: Array,
+        step: int,
+        writing: bool,
+        copying: bool,
+        site: Site,
+    ) -> None:
+        """Tell the race detector of an access."""
+        if cohort.races is None:
+            return
+        memory, index, cores = self._memory(gang, view)
+        actor = 2 * gang.index + copying
+        clock = gang.copy_clock if copying else gang.clock
+        clock[actor] += 1
+        match memory.memory_class:
+            case im.MemoryClass.GLOBAL:
+                races = cohort.races
+                races.device_memory(actor, clock, gang.cores, base, offsets, step, writing, site)
+            case im.MemoryClass.SCRATCHPAD:
+                cohort.races.scratchpad(
+                    self._pad_number(index),
+                    memory.kind,
+                    actor,
+                    clock,
+                    cores,
+                    base,
+                    offsets,
+                    step,
+                    writing,
+                    site,
+                )
+            case _:
+                pass
+
+    def _pad_number(self, index: int) -> int:
+        """One number for the scratchpads of one kind (whatever the core)."""
+        memories = self.context.image.memories
+        kind = memories[index].kind
+        return next(i for i, m in enumerate(memories) if m.kind == kind)
 
     def _read(
         self, gang: Gang, view: ViewValue, base: npt.NDArray[np.int64], offsets: Array, step: int, site: Site
@@ -387,6 +439,8 @@ class Executor:
         shape = self.context.patterns.get(i.generator, 0, view.view)
         indices = base_index(side, gang.scalars, site)
         base = addresses(view, indices, shape, len(gang), self.context.strict, site)
+        join(gang.clock, gang.copy_clock)
+        self._noted(cohort, gang, view, base, shape.offsets, shape.step, False, False, site)
         data = self._read(gang, view, base, shape.offsets, shape.step, site)
         gang.vectors[i.dst] = self.lanes.from_bytes(view.view.element, data, site)
         size = len(shape.offsets) * shape.step
@@ -411,6 +465,8 @@ class Executor:
             )
         indices = base_index(side, gang.scalars, site)
         base = addresses(view, indices, shape, len(gang), self.context.strict, site)
+        join(gang.clock, gang.copy_clock)
+        self._noted(cohort, gang, view, base, shape.offsets, shape.step, True, False, site)
         self._write(gang, view, base, shape.offsets, shape.step, self.lanes.to_bytes(vector), site)
         size = len(shape.offsets) * shape.step
         start = np.maximum(gang.time, gang.copy_end)
@@ -432,9 +488,11 @@ class Executor:
             base_index(sides[0], gang.scalars, site),
             base_index(sides[1], gang.scalars, site),
         )
-        start = np.maximum(gang.time, gang.copy_room.popleft())
+        room = gang.copy_room.popleft()
+        join(gang.clock, room.clock)
+        start = np.maximum(gang.time, room.time)
         self._spend(gang, start, TICKS_PER_CYCLE, "copy queue full", "issue copy")
-        gang.copies.append(Copy(i, source, target, bases, gang.time, gang.pc))
+        gang.copies.append(Copy(i, source, target, bases, gang.time, gang.pc, self._tick(gang)))
         gang.copies_issued += 1
         gang.pc += 1
         return True
@@ -455,13 +513,16 @@ class Executor:
         rows, strict = len(gang), self.context.strict
         a = addresses(copy.source, copy.bases[0], source, rows, strict, site)
         b = addresses(copy.target, copy.bases[1], target, rows, strict, site)
+        join(gang.copy_clock, copy.clock)
+        self._noted(cohort, gang, copy.source, a, source.offsets, source.step, False, True, site)
+        self._noted(cohort, gang, copy.target, b, target.offsets, target.step, True, True, site)
         data = self._read(gang, copy.source, a, source.offsets, source.step, site)
         self._write(gang, copy.target, b, target.offsets, target.step, data, site)
         size = len(source.offsets) * source.step
         start = np.maximum(copy.issued, gang.copy_end)
         end = self._copy_end(gang, copy, start, source.lanes * source.step, source.steps)
         gang.copies.popleft()
-        gang.copy_room.append(end)
+        gang.copy_room.append(Mark(end, gang.copy_clock.copy()))
         gang.copy_end = end
         gang.copy_busy = gang.copy_busy + (end - start)
         self._record(gang, "copy", "copies", start, end, size)
@@ -553,9 +614,11 @@ class Executor:
             other = self._target(cohort, gang, i.unit)
             gang.blocked = Blocked("queue full", queue.name, other.index)
             return False
-        start = np.maximum(gang.time, queue.room.popleft())
+        room = queue.room.popleft()
+        join(gang.clock, room.clock)
+        start = np.maximum(gang.time, room.time)
         self._spend(gang, start, TICKS_PER_CYCLE, "queue full", "send")
-        queue.items.append(Item(vector, gang.time + self.context.costs.queue_latency))
+        queue.items.append(Item(vector, gang.time + self.context.costs.queue_latency, self._tick(gang)))
         queue.held_bytes += self._bytes(vector)
         queue.high_water = max(queue.high_water, len(queue.items))
         gang.pc += 1
@@ -581,7 +644,8 @@ class Executor:
         gang.vectors[i.dst] = value
         start = np.maximum(gang.time, item.visible)
         self._spend(gang, start, TICKS_PER_CYCLE, "queue empty", "receive")
-        queue.room.append(gang.time)
+        join(gang.clock, item.clock)
+        queue.room.append(Mark(gang.time, self._tick(gang)))
         gang.pc += 1
         return True
 
@@ -590,9 +654,11 @@ class Executor:
         if i.wait and not self._drained(gang):
             return False
         start = np.maximum(gang.time, gang.copy_end) if i.wait else gang.time
+        if i.wait:
+            join(gang.clock, gang.copy_clock)
         self._spend(gang, start, TICKS_PER_CYCLE, "copies", "signal")
         signals = self._signals(cohort, gang, i.unit, outgoing=True)
-        signals.pending.append(gang.time + self.context.costs.signal_latency)
+        signals.pending.append(Mark(gang.time + self.context.costs.signal_latency, self._tick(gang)))
         gang.pc += 1
         return True
 
@@ -603,7 +669,9 @@ class Executor:
             other = self._target(cohort, gang, i.unit)
             gang.blocked = Blocked("signal", signals.name, other.index)
             return False
-        start = np.maximum(gang.time, signals.pending.popleft())
+        signal = signals.pending.popleft()
+        join(gang.clock, signal.clock)
+        start = np.maximum(gang.time, signal.time)
         self._spend(gang, start, TICKS_PER_CYCLE, "signal", "wait for signal")
         gang.pc += 1
         return True

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dfsched.image import Dma, UnitProgram, View
 from spyresim.engine.memories import Registers
+from spyresim.engine.races import Clock, Races
 from spyresim.engine.values import Scalar, Ticks, Vector, take
 
 Rows = npt.NDArray[np.intp]
@@ -44,24 +45,36 @@ class Loop:
 
 @attrs.define(eq=False)
 class Item:
-    """One vector in a queue, with the time from which the receiver sees it."""
+    """One vector in a queue, with the time from which the receiver sees it and the sender's clock."""
 
     value: Vector
     visible: Ticks
+    clock: Clock
 
     def select(self, rows: Rows) -> Item:
-        return Item(self.value.take(rows), self.visible[rows])
+        return Item(self.value.take(rows), self.visible[rows], self.clock)
+
+
+@attrs.define(eq=False)
+class Mark:
+    """A point in time that others wait for, with the clock of who reached it (None: the beginning)."""
+
+    time: Ticks
+    clock: Clock | None = None
+
+    def select(self, rows: Rows) -> Mark:
+        return Mark(self.time[rows], self.clock)
 
 
 @attrs.define(eq=False)
 class Queue:
-    """The FIFO between two gangs.  `room` holds the times at which the free slots became free."""
+    """The FIFO between two gangs.  `room` tells when the free slots became free."""
 
     name: str
     depth: int
     size_bytes: int
     items: deque[Item] = attrs.Factory(deque)
-    room: deque[Ticks] = attrs.Factory(deque)
+    room: deque[Mark] = attrs.Factory(deque)
     held_bytes: int = 0
     high_water: int = 0
 
@@ -71,7 +84,7 @@ class Queue:
             self.depth,
             self.size_bytes,
             deque(item.select(rows) for item in self.items),
-            deque(time[rows] for time in self.room),
+            deque(mark.select(rows) for mark in self.room),
             self.held_bytes,
             self.high_water,
         )
@@ -79,13 +92,13 @@ class Queue:
 
 @attrs.define(eq=False)
 class Signals:
-    """Signals sent from one gang to another and not yet consumed: the times from which they are seen."""
+    """Signals sent from one gang to another and not yet consumed: when they are seen."""
 
     name: str
-    pending: deque[Ticks] = attrs.Factory(deque)
+    pending: deque[Mark] = attrs.Factory(deque)
 
     def select(self, rows: Rows) -> Signals:
-        return Signals(self.name, deque(time[rows] for time in self.pending))
+        return Signals(self.name, deque(mark.select(rows) for mark in self.pending))
 
 
 @attrs.define(eq=False)
@@ -98,6 +111,7 @@ class Copy:
     bases: tuple[tuple[Scalar, ...], tuple[Scalar, ...]]
     issued: Ticks
     index: int
+    clock: Clock
 
     def select(self, rows: Rows) -> Copy:
         a, b = self.bases
@@ -108,6 +122,7 @@ class Copy:
             (tuple(take(v, rows) for v in a), tuple(take(v, rows) for v in b)),
             self.issued[rows],
             self.index,
+            self.clock,
         )
 
 
@@ -141,8 +156,10 @@ class Gang:
     time: Ticks
     busy: Ticks
     stall: dict[str, Ticks]
+    clock: Clock
+    copy_clock: Clock
     copies: deque[Copy] = attrs.Factory(deque)
-    copy_room: deque[Ticks] = attrs.Factory(deque)
+    copy_room: deque[Mark] = attrs.Factory(deque)
     copy_end: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
     copy_busy: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
     copies_issued: int = 0
@@ -171,8 +188,10 @@ class Gang:
             self.time[rows],
             self.busy[rows],
             {reason: time[rows] for reason, time in self.stall.items()},
+            self.clock.copy(),
+            self.copy_clock.copy(),
             deque(copy.select(rows) for copy in self.copies),
-            deque(time[rows] for time in self.copy_room),
+            deque(mark.select(rows) for mark in self.copy_room),
             self.copy_end[rows],
             self.copy_busy[rows],
             self.copies_issued,
@@ -188,6 +207,7 @@ class Cohort:
     """A set of cores that run in step: the gangs and what is between them (keys are gang indices)."""
 
     gangs: list[Gang]
+    races: Races | None
     queues: dict[tuple[int, int], Queue] = attrs.Factory(dict)
     signals: dict[tuple[int, int], Signals] = attrs.Factory(dict)
 
@@ -195,6 +215,7 @@ class Cohort:
         """The state of some cores."""
         return Cohort(
             [gang.select(rows) for gang in self.gangs],
+            None if self.races is None else self.races.copy(),
             {key: queue.select(rows) for key, queue in self.queues.items()},
             {key: signals.select(rows) for key, signals in self.signals.items()},
         )
