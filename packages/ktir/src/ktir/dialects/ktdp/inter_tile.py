@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ktir.affine import AffineSet, UnboundedSetError
+from ktir.affine import AffineError, AffineSet, Constraint, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import AffineSetAttr
 from ktir.constraints import ANY
@@ -117,7 +117,7 @@ class InterTileProduce(Operation):
         producers = self.producer_tiles_per_group.set
         if producers.num_symbols != 1:
             yield "`producer_tiles_per_group` must have exactly one symbol (the group index g)"
-        else:
+        elif producers.num_dims == 1:
             yield from _overlap(producers, future.groups)
         terminator = block.operations[-1] if block is not None and block.operations else None
         if isinstance(terminator, YieldPartial):
@@ -142,17 +142,31 @@ def _yielded(
             yield f"{name} operand #{number} type {value.type} {verb} {kind} type {wanted}"
 
 
-def _overlap(producers: AffineSet, groups: AffineSet) -> Iterator[str]:
-    """Rule R1; skipped where the sets have no finite bounds (spec 1.13.1)."""
+def members(tiles: AffineSet, symbols: Sequence[int]) -> tuple[int, ...] | None:
+    """The tile numbers in a set, ascending from 0; None where it has no finite bound (spec 1.13.1)."""
+    natural = AffineSet(1, tiles.num_symbols, (*tiles.constraints, Constraint(Dim(0), False)))
     try:
-        numbers = [int(g) for (g,) in groups.points(limit=1 << 12).tolist()]
-        members = {g: {int(i) for (i,) in producers.points([g]).tolist()} for g in numbers}
-    except UnboundedSetError:
-        return
-    for position, first in enumerate(numbers):
-        for second in numbers[position + 1 :]:
-            if members[first] & members[second]:
-                yield f"producer_tiles_per_group for groups {first} and {second} are not disjoint"
+        return tuple(int(i) for (i,) in natural.points(symbols, limit=1 << 16).tolist())
+    except AffineError:
+        return None
+
+
+def group_numbers(groups: AffineSet) -> tuple[int, ...]:
+    """The group numbers of a future; none where they cannot be enumerated."""
+    try:
+        return tuple(int(g) for (g,) in groups.points(limit=1 << 12).tolist())
+    except AffineError:
+        return ()
+
+
+def _overlap(producers: AffineSet, groups: AffineSet) -> Iterator[str]:
+    """Rule R1; skipped where the sets have no finite bounds."""
+    owner: dict[int, int] = {}
+    for group in group_numbers(groups):
+        for tile in members(producers, [group]) or ():
+            first = owner.setdefault(tile, group)
+            if first != group:
+                yield f"producer_tiles_per_group for groups {first} and {group} are not disjoint"
                 return
 
 
