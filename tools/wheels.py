@@ -141,9 +141,9 @@ def check(environment: Environment, wheels: dict[str, Path]) -> str:
         copy = home / "copy"
         copy.mkdir()
         tests = package.folder / "tests"
-        for folder in (tests, package.folder / "examples"):
-            if folder.is_dir():
-                shutil.copytree(folder, copy / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+        for source in (tests, package.folder / "examples"):
+            if source.is_dir():
+                shutil.copytree(source, copy / source.name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(package.folder / name, copy / name)
         pytest = (python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-glob=README.md")
