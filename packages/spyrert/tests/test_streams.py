@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import random
+import subprocess
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -618,3 +622,53 @@ def test_events_across_devices(progress: Progress) -> None:
             first.synchronize()
         second.synchronize(timeout=20)
         assert seen == ["first", "second"]
+
+
+def test_interpreter_exit_drains() -> None:
+    """fault R20: what is pending at the end of the interpreter still runs."""
+    script = (
+        "import numpy as np, spyrert\n"
+        "from spyrert.execution import HostCall\n"
+        "for progress in spyrert.Progress:\n"
+        "    rt = spyrert.Runtime(spyrert.MicroDevice, spyrert.RuntimeConfig(progress=progress))\n"
+        "    keep = globals().setdefault('keep', []); keep.append(rt)\n"
+        "    rt.to_device(np.ones(4), non_blocking=True)\n"
+        "    stream = rt.default_stream()\n"
+        "    operation = HostCall('last', function=lambda p=progress: print(p.value, flush=True))\n"
+        "    stream.scheduler.submit([(stream.state, operation)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert sorted(done.stdout.split()) == ["manual", "thread"]
+    assert done.stderr == ""
+
+
+def test_finished_operations_hold_nothing() -> None:
+    """Host arrays of copies are let go when they are over, also with the hazard tracker on."""
+    config = RuntimeConfig(progress=Progress.MANUAL, hazard_tracker=True)
+    with Runtime(MicroDevice, config) as rt:
+        array = np.ones(1000, np.float32)
+        alive = weakref.ref(array)
+        tensor = rt.to_device(array)
+        event = rt.current_stream().record_event()
+        del array
+        gc.collect()
+        assert alive() is None
+        assert event.query() is False or rt.to_host(tensor)[0] == 1
+
+
+def test_metrics(make_add: MakeAdd) -> None:
+    """A counter shows that images are transferred once."""
+    with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
+        for _ in range(3):
+            plan = rt.prepare_kernel(make_add())
+            tensors = [rt.to_device(np.ones((4, 70), np.float16)) for _ in range(2)] + [
+                rt.empty((4, 70), "float16")
+            ]
+            rt.launch(plan, tensors, bindings={"n": 1}).wait()
+        with pytest.raises(errors.ArgumentCountError):
+            rt.launch(plan, [])
+        metrics = rt.metrics()
+        assert (metrics["image_transfers"], metrics["launches"], metrics["refused_launches"]) == (1, 3, 1)
+        assert metrics["cb_compute"] == 3

@@ -86,8 +86,8 @@ def check_tensors(plan: JobPlan, tensors: Sequence[object]) -> list[DeviceTensor
                 )
             if tensor.ndim != spec.rank:
                 raise ShapeMismatch(
-                    f"{label(index, spec)} has shape {tensor.shape} of rank {tensor.ndim}, expected "
-                    f"rank {spec.rank}",
+                    f"{label(index, spec)} has shape {tensor.shape} of rank {tensor.ndim}, expected rank "
+                    f"{spec.rank}",
                     index=index,
                     expected=spec.shape,
                     actual=tensor.shape,
@@ -128,9 +128,8 @@ def bind(
             actual = tensor.shape[axis]
             if size in values and values[size] != actual:
                 raise SymbolBindingError(
-                    f"symbol '{size}' is {values[size]} by {origin[size]}, but {label(index, spec)} "
-                    f"has size {actual} "
-                    f"in dimension {axis}",
+                    f"symbol '{size}' is {values[size]} by {origin[size]}, but {label(index, spec)} has "
+                    f"size {actual} in dimension {axis}",
                     name=size,
                 )
             values[size] = actual
@@ -140,8 +139,8 @@ def bind(
     for symbol in launch.symbols:
         if symbol.name not in values:
             raise SymbolBindingError(
-                f"'{symbol.name}' of kernel '{plan.name}' is not bound: "
-                f"pass bindings={{'{symbol.name}': value}}",
+                f"'{symbol.name}' of kernel '{plan.name}' is not bound: pass bindings={{'{symbol.name}': "
+                f"value}}",
                 name=symbol.name,
             )
         value, bounds = values[symbol.name], symbol.bounds
@@ -167,8 +166,7 @@ def check_exact(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding
             if have < want:
                 raise ShapeMismatch(
                     f"{label(index, spec)} has shape {tensor.shape}, expected {expected}: dimension "
-                    f"{axis} is below "
-                    "the tile",
+                    f"{axis} is below the tile",
                     index=index,
                     dim=axis,
                     expected=expected,
@@ -187,8 +185,7 @@ def check_layout(index: int, spec: ArgSpec, expected: tuple[int, ...], tensor: D
         dim, want, have = wrong[0]
         raise LayoutMismatch(
             f"{label(index, spec)} is arranged differently: device dimension {dim} has stride {have} "
-            "bytes, the kernel "
-            f"expects {want} (tensor {tensor.layout}, kernel {spec.layout})",
+            f"bytes, the kernel expects {want} (tensor {tensor.layout}, kernel {spec.layout})",
             index=index,
             dim=dim,
             expected=want,
@@ -306,9 +303,8 @@ def check_aliases(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
                 continue
             if overlap(tensor, other):
                 raise AliasError(
-                    f"{label(i, launch.args[i])} and {label(j, launch.args[j])} overlap in device "
-                    "memory and one is "
-                    "written",
+                    f"{label(i, launch.args[i])} and {label(j, launch.args[j])} overlap in device memory "
+                    "and one is written",
                     first=j,
                     second=i,
                 )

@@ -46,6 +46,8 @@ class DeviceContext:
             self.scheduler.indeterminate = IndeterminateMemory()
         self.launch_numbers = itertools.count(1)
         self.inflight = 0
+        self.launches = 0
+        self.image_transfers = 0
         self.storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         self._arenas: dict[int, CorrectionArena] = {}
         self._lock = threading.RLock()
@@ -84,9 +86,7 @@ class DeviceContext:
                 state = StreamState(id, generation, priority, self.index)
                 state.tracked = self.config.hazard_tracker or self.config.overlap is not Overlap.OFF
                 self._table[id] = state
-                with self.scheduler._changed:
-                    self.scheduler.streams.append(state)
-                    self.scheduler.streams.sort(key=lambda s: s.id)
+                self.scheduler.add_stream(state)
             return state
 
     def pooled_stream(self, high: bool) -> StreamState:
@@ -110,6 +110,7 @@ class DeviceContext:
     def launch_begun(self) -> None:
         with self._lock:
             self.inflight += 1
+            self.launches += 1
 
     def launch_ended(self) -> None:
         with self._lock:

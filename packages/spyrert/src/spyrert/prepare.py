@@ -81,8 +81,8 @@ def check_device(code: SpyreCode, context: DeviceContext, allow_baked: bool) -> 
     if code.launch is not None:
         if code.launch.f16_format != props.f16_format:
             raise UnsupportedImage(
-                f"kernel '{code.kernel_name}' is made for f16 format {code.launch.f16_format}, "
-                f"device {context.index} uses {props.f16_format}"
+                f"kernel '{code.kernel_name}' is made for f16 format {code.launch.f16_format}, device "
+                f"{context.index} uses {props.f16_format}"
             )
         machine = code.launch.architecture
         if machine is not None and props.architecture is not None:
@@ -95,8 +95,8 @@ def check_device(code: SpyreCode, context: DeviceContext, allow_baked: bool) -> 
     for image in _images(code):
         if image.core_count > props.num_cores:
             raise UnsupportedImage(
-                f"kernel '{code.kernel_name}' needs {image.core_count} cores, "
-                f"device {context.index} has {props.num_cores}"
+                f"kernel '{code.kernel_name}' needs {image.core_count} cores, device {context.index} has "
+                f"{props.num_cores}"
             )
 
 
@@ -182,11 +182,12 @@ def translate(code: SpyreCode, functions: Mapping[str, HostFunction]) -> list[St
 
 def load(context: DeviceContext, code: SpyreCode, blocks: Sequence[CompositeAddress], stream: Stream) -> None:
     """Transfer every image to every replica, and wait."""
-    operations = []
+    operations, images = [], []
     for block in blocks:
         for command in code.init_transfers():
             data = code.file(command.file).ljust(align_up(command.size), b"\0")
             part = block.slice(command.dev_ptr - PROG_OFFSET_BASE, len(data))
+            images.append(data)
             operations.append(
                 Copy(
                     f"{code.kernel_name}/{command.file}",
@@ -199,6 +200,7 @@ def load(context: DeviceContext, code: SpyreCode, blocks: Sequence[CompositeAddr
             )
     if not operations:
         return
+    context.image_transfers += len(operations)
     context.scheduler.submit([(stream.state, operation) for operation in operations])
     context.scheduler.wait_for(lambda: all(o.state.over for o in operations), None, "prepare_kernel")
     for operation in operations:
@@ -206,8 +208,7 @@ def load(context: DeviceContext, code: SpyreCode, blocks: Sequence[CompositeAddr
             assert operation.error is not None
             raise operation.error
     if context.config.verify_load:
-        for operation in operations:
-            assert operation.host is not None
+        for operation, data in zip(operations, images, strict=True):
             back = b"".join(context.device.peek(p.region_id, p.offset, p.size) for p in operation.pieces)
-            if back != bytes(operation.host()):
+            if back != data:
                 raise DmaFault(f"{operation.name} does not read back as it was written")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import inspect
 import os
 import threading
 import warnings
@@ -102,6 +104,7 @@ class Runtime:
         self._closed = False
         self._process = os.getpid()
         self.refused_launches = 0
+        atexit.register(_at_exit, weakref.ref(self))
 
     # -- devices -------------------------------------------------------------------------------
 
@@ -298,8 +301,8 @@ class Runtime:
         start = found[1]
         if start % 128 or start + size > found[0].total_size:
             raise ArgumentError(
-                f"{size} bytes at {address:#x} do not lie in their allocation of "
-                f"{found[0].total_size} bytes on a stick"
+                f"{size} bytes at {address:#x} do not lie in their allocation of {found[0].total_size} "
+                "bytes on a stick"
             )
         storage = Storage(context, found[0].slice(start, size), shape, name, layout, owner)
         return DeviceTensor(storage, shape, contiguous_strides(shape))
@@ -564,6 +567,17 @@ class Runtime:
             for address in context.allocator.live()
         ]
 
+    def metrics(self, device: int | None = None) -> dict[str, int]:
+        """Counters of the device, and of the runtime: ``launches``, ``refused_launches``, ``image_transfers``
+        (images that were loaded by ``prepare_kernel``), ``spurious_completions``."""
+        context = self._context(device)
+        return context.device.counters() | {
+            "launches": context.launches,
+            "refused_launches": self.refused_launches,
+            "image_transfers": context.image_transfers,
+            "spurious_completions": context.scheduler.spurious_completions,
+        }
+
     def error_log(self, device: int | None = None) -> list[dict[str, object]]:
         """Records of asynchronous failures, oldest first."""
         return list(self._context(device).scheduler.error_log)
@@ -604,6 +618,13 @@ class Runtime:
         self.shutdown()
 
 
+def _at_exit(reference: weakref.ref[Runtime]) -> None:
+    """At the end of the interpreter: drain what is pending, for a limited time."""
+    runtime = reference()
+    if runtime is not None:
+        runtime.shutdown()
+
+
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
     result = tuple(int(size) for size in shape)
     if any(size < 0 for size in result):
@@ -635,8 +656,6 @@ def _factory(given: Callable[..., Device] | None) -> DeviceFactory:
         from spyrert.device import MicroDevice
 
         return MicroDevice.factory
-    import inspect
-
     try:
         parameters = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):

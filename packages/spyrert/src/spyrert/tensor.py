@@ -142,8 +142,7 @@ class DeviceTensor:
         if offset % STICK_BYTES:
             raise LayoutMismatch(
                 f"the view starts at byte {offset} of its storage, which is not on a stick of "
-                f"{STICK_BYTES} bytes; "
-                "copy it to a tensor of its own"
+                f"{STICK_BYTES} bytes; copy it to a tensor of its own"
             )
         return offset
 

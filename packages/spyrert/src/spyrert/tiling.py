@@ -129,8 +129,8 @@ def tiled_dims(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding)
                 if other.sizes != dim.sizes:
                     raise TilingError(
                         f"inconsistent: dimension '{name}' has {len(dim.sizes)} tiles in "
-                        f"{label(number, spec)} and "
-                        f"{len(other.sizes)} in {label(other.axes[0][0], plan.args[other.axes[0][0]])}",
+                        f"{label(number, spec)} and {len(other.sizes)} in "
+                        f"{label(other.axes[0][0], plan.args[other.axes[0][0]])}",
                         dim=name,
                         index=number,
                     )
@@ -185,8 +185,7 @@ def _axis_names(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding
         if len(larger) > 1:
             raise TilingError(
                 f"ambiguous: {label(number, spec)} is larger than its tile {shape} in dimensions "
-                f"{larger}, and the "
-                "kernel does not name its dimensions",
+                f"{larger}, and the kernel does not name its dimensions",
                 index=number,
                 dims=tuple(larger),
             )
@@ -207,9 +206,8 @@ def _sizes(
     spec = plan.args[number]
     if symbol is None:
         raise TilingError(
-            f"{label(number, spec)}: size {have} of dimension {axis} is not a multiple of the tile "
-            f"size {want}; "
-            f"pad it to {(whole + 1) * want}",
+            f"{label(number, spec)}: size {have} of dimension {axis} is not a multiple of the tile size "
+            f"{want}; pad it to {(whole + 1) * want}",
             index=number,
             dim=axis,
             actual=have,
@@ -249,8 +247,7 @@ def check_outputs(plan: JobPlan, dims: Sequence[TiledDim]) -> None:
             elif not inside:
                 raise TilingError(
                     f"output not tiled: {label(number, spec)} does not have the tiled dimension "
-                    f"'{dim.name}'; declare "
-                    "it as a reduction if it is one",
+                    f"'{dim.name}'; declare it as a reduction if it is one",
                     index=number,
                     dim=dim.name,
                 )
@@ -289,11 +286,9 @@ def _check_strides(plan: JobPlan, number: int, spec: ArgSpec, view: DeviceTensor
     for dim, want, have in wrong:
         if dim not in symbolic or have is None:
             raise TilingError(
-                f"{label(number, spec)}: device dimension {dim} has stride {have} bytes in the "
-                "tensor, the kernel uses "
-                f"{want}; recompile it with stride symbols, choose a layout whose outermost device "
-                "dimension is the "
-                "tiled one, or pass allow_staging=True",
+                f"{label(number, spec)}: device dimension {dim} has stride {have} bytes in the tensor, "
+                f"the kernel uses {want}; recompile it with stride symbols, choose a layout whose "
+                "outermost device dimension is the tiled one, or pass allow_staging=True",
                 index=number,
                 dim=dim,
                 expected=want,

@@ -105,6 +105,11 @@ class Operation:
     engine: Engine | None = None
     host_lane = False
 
+    def drop(self) -> None:
+        """Let go of everything that was kept for the execution; the operation is over."""
+        self.held = ()
+        self.after = []
+
     def ready(self) -> bool:
         """Whether resources besides the engine are there; called under the scheduler's lock."""
         return True
@@ -143,6 +148,10 @@ class Copy(Operation):
     @property
     def engine(self) -> Engine:  # type: ignore[override]
         return Engine.DMA_OUT if self.direction is Direction.FROM_DEVICE else Engine.DMA_IN
+
+    def drop(self) -> None:
+        super().drop()
+        self.host = None
 
     def block(self) -> DmaCB:
         return DmaCB(
@@ -203,11 +212,15 @@ class Compute(Operation):
         )
 
 
+def _nothing() -> None:
+    """What is left of a function that was called."""
+
+
 @attrs.define(eq=False)
 class HostCall(Operation):
     """Call a Python function in stream order, without any lock held."""
 
-    function: Callable[[], Any] = lambda: None
+    function: Callable[[], Any] = _nothing
     duration_ns: int = 0
 
     kind = "HostCallback"
@@ -216,6 +229,10 @@ class HostCall(Operation):
     def run(self) -> int:
         self.function()
         return self.duration_ns
+
+    def drop(self) -> None:
+        super().drop()
+        self.function = _nothing
 
 
 @attrs.define(eq=False)

@@ -71,6 +71,7 @@ class Scheduler:
         self._by_ticket: dict[int, Operation] = {}
         self._host: tuple[Operation, int] | None = None
         self._hazards = HazardTracker()
+        self._unfinished = 0
         self._callbacks: deque[Operation] = deque()
         self._next_op = 0
         self._pointer = 0
@@ -78,6 +79,13 @@ class Scheduler:
         self._waiters: list[Callable[[], bool]] = []
         self._worker: threading.Thread | None = None
         self._closing = False
+
+    def add_stream(self, state: StreamState) -> None:
+        """Serve one more stream."""
+        with self._changed:
+            self.streams.append(state)
+            self.streams.sort(key=lambda s: s.id)
+            self._pointer = 0
 
     # -- enqueue -------------------------------------------------------------------------------
 
@@ -106,6 +114,9 @@ class Scheduler:
                 for operation in enqueued:
                     self.allocator.release(operation.op_id)
                 raise
+            if not self._unfinished:
+                self._hazards.clear()
+            self._unfinished += len(operations)
             for state, operation in operations:
                 ordered = [a for a in operation.footprint if a.shared or state.tracked]
                 if ordered:
@@ -129,8 +140,9 @@ class Scheduler:
                 hit = None if access.writes else self.indeterminate.hit(access.pieces)
                 if hit is not None and not any(a.covers(hit) for a in written):
                     raise ArgumentError(
-                        f"indeterminate data: {operation.name or operation.kind} reads {hit.size} bytes at "
-                        f"{hit.offset:#x} of region {hit.region_id}, which a failed operation was to write"
+                        f"indeterminate data: {operation.name or operation.kind} reads {hit.size} bytes "
+                        f"at {hit.offset:#x} of region {hit.region_id}, which a failed operation was to "
+                        "write"
                     )
             written += [access for access in operation.footprint if access.writes]
         for access in written:
@@ -408,6 +420,7 @@ class Scheduler:
         operation.error = error
         if not operation.end:
             operation.end = self.device.now()
+        self._unfinished -= 1
         self.allocator.release(operation.op_id)
         if stream.in_flight is operation:
             stream.in_flight = None
@@ -478,7 +491,6 @@ class Scheduler:
                     return ran
                 operation = self._callbacks.popleft()
             callbacks, operation.callbacks = operation.callbacks, []
-            operation.held = ()
             for callback in callbacks:
                 ran = True
                 try:
@@ -487,6 +499,7 @@ class Scheduler:
                     self.error_log.append(
                         {"name": "callback", "message": repr(error), "op_id": operation.op_id}
                     )
+            operation.drop()
             with self._changed:
                 if operation.stream is not None:
                     operation.stream.settling -= 1

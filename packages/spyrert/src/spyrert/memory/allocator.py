@@ -233,8 +233,8 @@ class FlexAllocator:
         text = f"out of device memory ({reason}): {nbytes} bytes requested, {need} after rounding"
         if host_bytes:
             text += (
-                f"; the tensor has {host_bytes} bytes on the host and {nbytes} on the device "
-                f"(padding factor {nbytes / host_bytes:.1f})"
+                f"; the tensor has {host_bytes} bytes on the host and {nbytes} on the device (padding "
+                f"factor {nbytes / host_bytes:.1f})"
             )
         for region in regions:
             text += (

@@ -148,8 +148,8 @@ element_arrangement='STANDARD', device_strides=None)
             return f"stride_map {self.stride_map} has an entry below -1"
         if self.device_size[-1] != elements_per_stick(self.device_dtype):
             return (
-                f"the last device dimension is {self.device_size[-1]}, a stick of {self.device_dtype} has "
-                f"{elements_per_stick(self.device_dtype)} elements"
+                f"the last device dimension is {self.device_size[-1]}, a stick of {self.device_dtype} "
+                f"has {elements_per_stick(self.device_dtype)} elements"
             )
         if self.element_arrangement not in ("STANDARD", "DL16_TO_FP32", "QFP8CH", "EXX2"):
             return f"unknown element arrangement {self.element_arrangement!r}"

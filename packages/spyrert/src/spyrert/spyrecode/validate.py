@@ -376,8 +376,8 @@ class _Checker:
             limit = MAX_BAKED_ARGUMENTS - (1 if code.launch.pool_size else 0)
             if len(code.launch.args) > limit:
                 raise UnsupportedFeature(
-                    f"{self.path}: baked addressing takes at most {limit} arguments, "
-                    f"not {len(code.launch.args)}"
+                    f"{self.path}: baked addressing takes at most {limit} arguments, not "
+                    f"{len(code.launch.args)}"
                 )
         for index, command in enumerate(code.execution):
             if isinstance(command, ComputeOnHost) and isinstance(command.hcm, Hcm):
@@ -490,8 +490,8 @@ def check_images(code: SpyreCode) -> None:
             hcm = areas.get((image.correction_offset, image.correction_size))
             if hcm is None:
                 bad(
-                    f"image reads a correction at {image.correction_offset}+{image.correction_size}, "
-                    f"the plan writes {sorted(areas) or 'none'}"
+                    f"image reads a correction at {image.correction_offset}+{image.correction_size}, the "
+                    f"plan writes {sorted(areas) or 'none'}"
                 )
             if isinstance(hcm, Hcm) and hcm.entries != image.num_symbols:
                 bad(f"image has {image.num_symbols} symbols, its host metadata {hcm.entries}")
