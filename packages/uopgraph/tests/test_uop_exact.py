@@ -7,6 +7,7 @@ import math
 import random
 from typing import Any
 
+import attrs
 import ml_dtypes
 import numpy as np
 import pytest
@@ -537,3 +538,29 @@ def test_every_rule_is_sound_and_fires(number: int, rule: Rule, cases: int) -> N
             continue
         check_equal(node, result, domain(node, env), rule.location, strict=rule in poison.rules)
         assert node.shape_or_none == result.shape_or_none or result.is_invalid, rule.location
+
+
+SHAPES = {"x": (3, 1), "y": (4,), "p": (3, 4), "q": (1, 4), "i": (3, 1), "j": (4,)}
+
+
+def shaped(node: UOp) -> UOp:
+    """The same graph on tensors: every leaf gets a shape, constants stay scalars."""
+    leaves = {}
+    for n in node.toposort():
+        if n.op is Ops.PARAM:
+            arg = attrs.evolve(n.arg, slot=0)
+            leaves[n] = UOp.storage(Ops.PARAM, arg, SHAPES[n.arg.name[0]])
+    return node.substitute(leaves, walk=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "rule"), RULES, ids=lambda v: v.location if isinstance(v, Rule) else str(v)
+)
+def test_every_rule_keeps_the_shape(number: int, rule: Rule) -> None:
+    """the rules also run on graphs of tensors, where operands broadcast"""
+    rng = random.Random(number)
+    for node, _ in matches(rule, rng, 200)[:40]:
+        x = shaped(node)
+        result = rule.apply(x, None)
+        if isinstance(result, UOp) and not result.is_invalid:
+            assert result.shape_or_none == x.shape_or_none, f"{rule.location}: {x!r}\n-> {result!r}"

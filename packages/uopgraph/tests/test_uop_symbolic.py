@@ -229,3 +229,35 @@ def test_evaluate_follows_the_dtype() -> None:
     assert value(a + 200, {"a": 100}) == 44
     assert value((a < 3).where(a, Invalid), {"a": 100}) is Invalid
     assert (a + 200).op is Ops.ADD
+
+
+EXTREMES = [2**31 - 1, 2**31, 2**63, 2**64 + 1, 2**100, 2**798, 2**799 - 1, 2**799, 2**820]
+
+
+@pytest.mark.sweep(default=200, full=10_000)
+def test_weak_integers_at_extreme_bounds(cases: int) -> None:
+    """issue "Soundness": random weak integers up to and beyond the saturation of bounds"""
+    for seed in range(cases):
+        rng = random.Random(3_000_000 + seed)
+        variables = []
+        for name in "abc":
+            high = rng.choice(EXTREMES) + rng.randint(-2, 2)
+            low = rng.choice([0, -1, -high, -rng.choice(EXTREMES)])
+            variables.append(UOp.variable(name, min(low, high), high))
+        tree = expression(rng, variables, rng.randint(1, 4))
+        x = rng.choice([tree, quotients(rng, variables)])
+        if x.dtype is dtypes.weakint:
+            x = x + rng.choice([0, 0, *EXTREMES, -(2**799)])
+        if rng.random() < 0.3 and x.dtype is dtypes.weakint:
+            x = x < rng.choice(EXTREMES)
+        y = x.simplify()
+        original, simplified = function(x), function(y)
+        ends = [(v.arg.vmin_vmax[0], v.arg.vmin_vmax[1]) for v in variables]
+        corners = list(itertools.product(*ends))
+        inside = [tuple(rng.randint(lo, hi) for lo, hi in ends) for _ in range(20)]
+        for point in [*corners, *inside]:
+            want, got = original(*point), simplified(*point)
+            assert got == want, f"{infix(x)} -> {infix(y)} at {point}"
+            for node in (x, y):
+                assert node.vmin <= want or node.vmin == -(2**799), f"bounds of {infix(node)} at {point}"
+                assert want <= node.vmax or node.vmax == 2**799, f"bounds of {infix(node)} at {point}"

@@ -53,8 +53,9 @@ _checkers: Final[list[Callable[[UOp, int], None]]] = []
 
 def _forget(ref: weakref.ref[UOp]) -> None:
     key = cast(_Ref, ref).key
-    if _table.get(key) is ref:
-        del _table[key]
+    with _lock:  # another thread may put a new node in this place between the test and the deletion
+        if _table.get(key) is ref:
+            del _table[key]
 
 
 def check_level() -> int:
@@ -572,7 +573,12 @@ class UOp(Builders, metaclass=_Interning):
 
 
 def _same_dtypes(a: tuple[UOp, ...], b: tuple[UOp, ...]) -> bool:
-    return len(a) == len(b) and all(x.dtype is y.dtype for x, y in zip(a, b, strict=True))
+    if len(a) != len(b):
+        return False
+    for x, y in zip(a, b):  # noqa: B905, SIM110  (hot)
+        if x.dtype is not y.dtype:
+            return False
+    return True
 
 
 # The slots of a frozen class are written through their descriptors, once, in _create.

@@ -150,11 +150,12 @@ def _fixed_point(
                     stack += waiting.pop(node, ())
                     continue
             stack.append((node, 1, new))
-            body = _frozen_body(new, enter_calls)
-            if body is not None and body not in replace:
-                replace[body] = body
-                stack += waiting.pop(body, ())
-            for s in reversed(new.src):
+            if new.op is Ops.CALL:
+                body = _frozen_body(new, enter_calls)
+                if body is not None and body not in replace:
+                    replace[body] = body
+                    stack += waiting.pop(body, ())
+            for s in new.src[::-1]:
                 if s not in on_stack:
                     on_stack.add(s)
                     stack.append((s, 0, s))
@@ -235,10 +236,11 @@ def _walk(
                     replace[node] = found
                     continue
             stack.append((node, True))
-            body = _frozen_body(node, enter_calls)
-            if body is not None:
-                replace[body] = body
-            stack += [(s, False) for s in reversed(node.src) if s not in replace]
+            if node.op is Ops.CALL:
+                body = _frozen_body(node, enter_calls)
+                if body is not None:
+                    replace[body] = body
+            stack += [(s, False) for s in node.src[::-1] if s not in replace]
             continue
         new = node.rebuild(tuple([replace[s] for s in node.src]))
         if pm is not None:

@@ -54,7 +54,10 @@ def _where_const(root: UOp, c: UOp, t: UOp, f: UOp) -> UOp | None:
 
 def broadcast(x: UOp, root: UOp) -> UOp:
     """`x` with the shape of what it replaces."""
-    return x if x.shape_or_none == root.shape_or_none else x.expand(root.shape)
+    shape = root.shape_or_none
+    if not shape or x.shape_or_none == shape:
+        return x
+    return x.expand(shape)
 
 
 _x: Final = UPat.var("x")

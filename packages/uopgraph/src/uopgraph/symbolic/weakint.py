@@ -12,6 +12,7 @@ from uopgraph.ops import GroupOp, Ops
 from uopgraph.order import compare, order_key
 from uopgraph.pattern import PatternMatcher, UPat
 from uopgraph.symbolic.divmod import fold_div, fold_mod, recombine
+from uopgraph.symbolic.simple import broadcast
 from uopgraph.symbolic.terms import Linear, is_int_const, linear
 
 _W: Final = dtypes.weakint
@@ -218,18 +219,34 @@ def compare_unequal(x: UOp) -> UOp | None:
 _compared: Final = (UPat.var("a", _W), UPat.var("b", _W))
 _BOUNDED: Final = (GroupOp.Binary - {Ops.ADD, Ops.MUL, Ops.THREEFRY}) | {Ops.PARAM, Ops.RANGE, Ops.AFTER}
 
+
+def _in_shape(x: UOp, found: UOp | None) -> UOp | None:
+    """A result in the shape of what it replaces: a term that vanishes may have carried a tensor's shape."""
+    return None if found is None else broadcast(found, x)
+
+
+#: O1, O2, O3, A1-A3, A6, A7, D1-D14, L1-L6, R, one normal form per operation.
 weakint: Final = PatternMatcher(
     [
-        (UPat(GroupOp.Comparison, name="x", src=_compared), lambda x, a, b: constant_by_bounds(x)),
-        (UPat(_BOUNDED - GroupOp.Comparison, _W, name="x"), constant_by_bounds),
-        (UPat(Ops.ADD, _W, (UPat.var(None, _W), UPat.var(None, _W)), name="x"), canonical_sum),
-        (UPat(Ops.MUL, _W, (UPat.var(None, _W), UPat.var(None, _W)), name="x"), canonical_product),
-        (UPat(Ops.MAX, _W, name="x"), max_by_bounds),
-        (UPat(Ops.FLOORDIV, _W, name="root"), fold_div),
-        (UPat(Ops.FLOORMOD, _W, name="root"), fold_mod),
-        (UPat(Ops.CMPLT, name="x", src=_compared), lambda x, a, b: compare_less(x)),
+        (
+            UPat(GroupOp.Comparison, name="x", src=_compared),
+            lambda x, a, b: _in_shape(x, constant_by_bounds(x)),
+        ),
+        (UPat(_BOUNDED - GroupOp.Comparison, _W, name="x"), lambda x: _in_shape(x, constant_by_bounds(x))),
+        (
+            UPat(Ops.ADD, _W, (UPat.var(None, _W), UPat.var(None, _W)), name="x"),
+            lambda x: _in_shape(x, canonical_sum(x)),
+        ),
+        (
+            UPat(Ops.MUL, _W, (UPat.var(None, _W), UPat.var(None, _W)), name="x"),
+            lambda x: _in_shape(x, canonical_product(x)),
+        ),
+        (UPat(Ops.MAX, _W, name="x"), lambda x: _in_shape(x, max_by_bounds(x))),
+        (UPat(Ops.FLOORDIV, _W, name="root"), lambda root: _in_shape(root, fold_div(root))),
+        (UPat(Ops.FLOORMOD, _W, name="root"), lambda root: _in_shape(root, fold_mod(root))),
+        (UPat(Ops.CMPLT, name="x", src=_compared), lambda x, a, b: _in_shape(x, compare_less(x))),
         (UPat(GroupOp.Commutative - {Ops.ADD, Ops.MUL}, _W, name="x"), ordered),
         (UPat((Ops.CMPNE, Ops.CMPEQ), name="x", src=_compared), lambda x, a, b: ordered(x)),
-        (UPat(Ops.CMPNE, name="x", src=_compared), lambda x, a, b: compare_unequal(x)),
+        (UPat(Ops.CMPNE, name="x", src=_compared), lambda x, a, b: _in_shape(x, compare_unequal(x))),
     ]
 )
