@@ -32,6 +32,62 @@ def roundtrip(text: str) -> str:
     return custom
 
 
+def test_spec_example() -> None:
+    """The example of spec 0.3.6: old spelling in, new spelling and aliases out (names of arguments stay)."""
+    text = roundtrip(
+        """
+        #whole = affine_set<(i) : (i >= 0, i <= 95)>
+        #piece = affine_set<(i) : (i >= 0, -i + 31 >= 0)>
+        #keep  = affine_map<(i) -> (i)>
+        func.func @double(%p: index) attributes {grid = [3 : i64]} {
+          %w = arith.constant 32 : index
+          %k = arith.constant 2.0 : f16
+          %t = ktdp.get_compute_tile_id : index
+          %v = ktdp.construct_memory_view %p, sizes : [96], strides : [1] {
+              memory_space = #ktdp.spyre_memory_space<HBM>, coordinate_set = #whole } : memref<96xf16>
+          %b = arith.muli %t, %w : index
+          %x = ktdp.construct_access_tile %v[%b] { access_tile_set = #piece, access_tile_order = #keep }
+               : memref<96xf16> -> !ktdp.access_tile<32xindex>
+          %d = ktdp.load %x : !ktdp.access_tile<32xindex> -> tensor<32xf16>
+          %s = tensor.splat %k : tensor<32xf16>
+          %m = arith.mulf %d, %s : tensor<32xf16>
+          ktdp.store %m, %x : tensor<32xf16>, !ktdp.access_tile<32xindex>
+          return
+        }
+        """
+    )
+    view = (
+        "%1 = ktdp.construct_memory_view %p, sizes: [96], strides: [1] {coordinate_set = #set, "
+        "memory_space = #ktdp.memory_space<global>} : memref<96xf16>"
+    )
+    tile = (
+        "%3 = ktdp.construct_access_tile %1[%2] {access_tile_order = #map, access_tile_set = #set1} "
+        ": memref<96xf16> -> !ktdp.access_tile<32xindex>"
+    )
+    assert text == textwrap.dedent(
+        f"""\
+        #map = affine_map<(d0) -> (d0)>
+        #set = affine_set<(d0) : (d0 >= 0, -d0 + 95 >= 0)>
+        #set1 = affine_set<(d0) : (d0 >= 0, -d0 + 31 >= 0)>
+        module {{
+          func.func @double(%p: index) attributes {{grid = [3]}} {{
+            %c32 = arith.constant 32 : index
+            %cst = arith.constant 2.000000e+00 : f16
+            %0 = ktdp.get_compute_tile_id : index
+            {view}
+            %2 = arith.muli %0, %c32 : index
+            {tile}
+            %4 = ktdp.load %3 : <32xindex> -> tensor<32xf16>
+            %splat = tensor.splat %cst : tensor<32xf16>
+            %5 = arith.mulf %4, %splat : tensor<32xf16>
+            ktdp.store %5, %3 : tensor<32xf16>, <32xindex>
+            return
+          }}
+        }}
+        """
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "printed"),
     [

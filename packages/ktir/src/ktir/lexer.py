@@ -33,7 +33,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-MAX_NESTING = 256
+MAX_NESTING = 100
 """Brackets and regions may be nested this deep; deeper text is refused before Python's stack is in danger."""
 
 MAX_DIGITS = 1024
