@@ -5,12 +5,14 @@ The sources are the programs of `test_ktir_text`; damage is done to bytes and to
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import sys
 import time
 
 import pytest
+
 from ktir import Context, KtirError, parse, print_module, verify
 
 CONTEXT = Context(installed=False)
@@ -107,8 +109,7 @@ def survive(text: str) -> bool:
     try:
         module = parse(text, CONTEXT, "damaged.mlir")
         verify(module)
-    except KtirError as error:
-        assert str(error)
+    except KtirError:
         return False
     printed = print_module(module)
     generic = print_module(module, generic=True)
@@ -162,8 +163,6 @@ def test_extreme_text(text: str) -> None:
     """Deep nesting and absurd sizes are refused before Python's stack or memory is in danger."""
     assert sys.getrecursionlimit() <= 3000
     start = time.perf_counter()
-    try:
+    with contextlib.suppress(KtirError):
         verify(parse(text, CONTEXT))
-    except KtirError:
-        pass
     assert time.perf_counter() - start < 5
