@@ -40,6 +40,7 @@ from spyrert.execution import Stream as StreamHandle
 from spyrert.launch import Launch, LaunchTicket, SymbolicArg
 from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
 from spyrert.plan import JobPlan
+from spyrert.profiling import Profile
 from spyrert.spyrecode import Layout, LinearLayout, SpyreCode, StickLayout
 from spyrert.spyrecode.layout import contiguous_strides
 from spyrert.spyrecode.reader import Verify
@@ -76,7 +77,7 @@ class Runtime:
         device_factory: makes the device of an index; called at first use. A class whose constructor takes the
             index, or a function, or a class that takes nothing.
         config: explicit configuration; default: from the environment.
-        devices: number of devices; default ``AIU_WORLD_SIZE`` or 1.
+        devices: number of devices; default ``AIU_WORLD_SIZE`` or 1, of which ``SPYRE_DEVICES`` may name some.
 
     Starting nothing until it is needed; thread-safe; usable as a context manager, which shuts it down at the
     end.
@@ -100,7 +101,7 @@ class Runtime:
         self._pools: dict[tuple[int, int, int], DeviceTensor] = {}
         self._functions: dict[str, HostFunction] = dict(BUILTIN)
         self._local = threading.local()
-        self._device = int(os.environ.get("LOCAL_RANK", "0") or "0")
+        self._device = _number("LOCAL_RANK", os.environ.get("LOCAL_RANK") or "0")
         self._closed = False
         self._process = os.getpid()
         self.refused_launches = 0
@@ -586,12 +587,28 @@ class Runtime:
     def op_log(self, device: int | None = None) -> Iterator[list[Operation]]:
         """Collect the operations that end inside of the block, in order of completion."""
         scheduler = self._context(device).scheduler
-        previous, log = scheduler.op_log, list[Operation]()
-        scheduler.op_log = log
+        log: list[Operation] = []
+        scheduler.observers.append(log.append)
         try:
             yield log
         finally:
-            scheduler.op_log = previous
+            scheduler.observers.remove(log.append)
+
+    @contextmanager
+    def profile(self, device: int | None = None) -> Iterator[Profile]:
+        """Collect spans of the operations that end inside of the block; ``profile.write(path)`` gives a
+        trace."""
+        context = self._context(device)
+        profile = Profile()
+
+        def observe(operation: Operation) -> None:
+            profile.add(operation, context.index)
+
+        context.scheduler.observers.append(observe)
+        try:
+            yield profile
+        finally:
+            context.scheduler.observers.remove(observe)
 
     # -- end -----------------------------------------------------------------------------------
 
@@ -639,16 +656,26 @@ def _check_layout(layout: Layout, shape: tuple[int, ...]) -> None:
         layout.offset_bytes(last)
 
 
-def _device_count(devices: int | None) -> int:
-    if devices is None:
-        text = os.environ.get("AIU_WORLD_SIZE", "1")
-        try:
-            devices = int(text)
-        except ValueError:
-            raise ConfigError(f"AIU_WORLD_SIZE={text!r} is not understood") from None
-    if devices < 1:
-        raise ConfigError(f"there must be at least one device, not {devices}")
-    return devices
+def _device_count(devices: int | None, environ: Mapping[str, str] | None = None) -> int:
+    """Number of devices: explicit, else ``AIU_WORLD_SIZE`` (1), of which ``SPYRE_DEVICES`` may name some."""
+    environ = os.environ if environ is None else environ
+    count = _number("AIU_WORLD_SIZE", environ.get("AIU_WORLD_SIZE", "1")) if devices is None else devices
+    if count < 1:
+        raise ConfigError(f"there must be at least one device, not {count}")
+    listed = environ.get("SPYRE_DEVICES")
+    if devices is None and listed:
+        named = {_number("SPYRE_DEVICES", part) for part in listed.split(",")}
+        count = sum(0 <= index < count for index in named)
+        if count == 0:
+            raise ConfigError(f"SPYRE_DEVICES={listed!r} names no device")
+    return count
+
+
+def _number(variable: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{variable}={text!r} is not understood") from None
 
 
 def _factory(given: Callable[..., Device] | None) -> DeviceFactory:

@@ -60,7 +60,8 @@ class Scheduler:
         self.allocator = allocator
         self.index = index
         self.streams: list[StreamState] = []
-        self.op_log: list[Operation] | None = None
+        self.observers: list[Callable[[Operation], None]] = []
+        """Called with each operation when it is over, under the scheduler's lock."""
         self.error_log: list[dict[str, object]] = []
         self.spurious_completions = 0
         self.lost = False
@@ -431,8 +432,8 @@ class Scheduler:
             for access in operation.footprint:
                 if access.writes:
                     self.indeterminate.mark(access.pieces)
-        if self.op_log is not None:
-            self.op_log.append(operation)
+        for observer in self.observers:
+            observer(operation)
         self._callbacks.append(operation)
         stream.settling += 1
         if state is OpState.FAILED and error is not None:
