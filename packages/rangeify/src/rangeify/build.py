@@ -33,9 +33,8 @@ def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
 
 
 def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] = ()) -> Built:
-    """Schedule `tensors` and tell where every stored value will be. `holders`: values whose storage must
-    not be
-    overwritten, besides those of `tensors`."""
+    """Schedule `tensors` and tell where every stored value will be. `holders`: values whose storage must not
+    be overwritten, besides those of `tensors`."""
     sink = UOp.make_sink(*(t.uop for t in tensors))
     result = transform_to_call(sink, frozenset(), holders)
     if config.check:

@@ -101,8 +101,8 @@ class _Storing:
 
     def write(self, node: UOp, now: UOp) -> UOp:
         """AFTER(state, STORE(view of state, value)): in place when nobody needs the old bytes, else into
-        fresh
-        storage, with a copy of the old contents unless all of it is overwritten (design 9, reading 31)."""
+        fresh storage, with a copy of the old contents unless all of it is overwritten (design 9, reading
+        31)."""
         state, store = now.src[0], now.src[1]
         if store.op is not Ops.STORE or len(now.src) != 2:
             raise UnsupportedError(f"a state of storage after {store.op.name}")

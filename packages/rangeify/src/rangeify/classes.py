@@ -11,9 +11,8 @@ from uopgraph import Ops, UOp
 def axis_classes(body: UOp) -> dict[UOp, UOp]:
     """Each loop of a kernel body -> the loop that stands for its class.
 
-    Two loops are of one class when two loads of one buffer differ in them only: same place, same extent,
-    all other
-    indices equal. Two output loops are never of one class.
+    Two loops are of one class when two loads of one buffer differ in them only: same place, same extent, all
+    other indices equal. Two output loops are never of one class.
     """
     outer, reduced = loops_of(body)
     number = {r: i for i, r in enumerate((*outer, *reduced))}

@@ -13,6 +13,10 @@ from rangeify.errors import ConfigError
 FUSION_MODES = ("reference", "profit", "rows")
 
 
+#: Fields that do not change a schedule.
+_NOT_IN_KEY = ("schedule_cache", "cache_directory", "debug")
+
+
 def _boolean(text: str) -> bool:
     if text.lower() in ("1", "true", "yes", "on"):
         return True
@@ -26,23 +30,23 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {"int": int, "bool": _boolean, "st
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """Everything that steers scheduling. Every field but ``debug`` takes part in the schedule cache's key.
+    """Everything that steers scheduling. Every field is in the cache's key but ``debug`` and those of the cache.
 
-    ``schedule_cache``: 0 off, 1 in memory.
-    ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"rows"`` also puts several
-    reductions
-    over one row into one kernel (design 10).
-    ``row_bytes``: most bytes that such a kernel keeps for one row, values and loads.
-    ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
-    ``max_kernel_buffers``: most buffers one kernel may touch (at least 4), 0 for no limit.
-    ``split_reduce``: reductions of at least 32768 elements per result are done in two steps.
-    ``memory_planner``: temporaries share an arena instead of having storage of their own.
-    ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
-    ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
-    ``check``: verify the invariants of each stage (1) or not (0).
+    - ``schedule_cache``: 0 off, 1 in memory, 2 also on disk, in ``cache_directory`` (empty: the user's).
+    - ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"rows"`` also puts several
+      reductions over one row into one kernel (design 10).
+    - ``row_bytes``: most bytes that such a kernel keeps for one row, values and loads.
+    - ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
+    - ``max_kernel_buffers``: most buffers one kernel may touch (at least 4), 0 for no limit.
+    - ``split_reduce``: reductions of at least 32768 elements per result are done in two steps.
+    - ``memory_planner``: temporaries share an arena instead of having storage of their own.
+    - ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
+    - ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
+    - ``check``: verify the invariants of each stage (1) or not (0).
     """
 
     schedule_cache: int = 1
+    cache_directory: str = ""
     fusion: str = "rows"
     row_bytes: int = 256 << 10
     partial_stage: int = 0
@@ -84,4 +88,4 @@ class Config:
 
     def key(self) -> tuple[Any, ...]:
         """What of the configuration decides the schedule."""
-        return tuple(getattr(self, f.name) for f in attrs.fields(type(self)) if f.name != "debug")
+        return tuple(getattr(self, f.name) for f in attrs.fields(type(self)) if f.name not in _NOT_IN_KEY)

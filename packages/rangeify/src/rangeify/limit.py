@@ -31,8 +31,7 @@ def _stored(value: UOp, fresh: _Fresh) -> UOp:
 
 def limit_buffers(sink: UOp, most: int) -> UOp:
     """Store element-wise sources of every operation that would read more than ``most - 1`` buffers; one
-    buffer is
-    the output's. Runs once over the graph; index arithmetic, which has no device, is left alone."""
+    buffer is the output's. Runs once over the graph; index arithmetic, which has no device, is left alone."""
     order = list(sink.toposort())
     fresh = _Fresh(1 + max((n.arg[0] for n in order if n.op is Ops.RANGE), default=-1))
     new: dict[UOp, UOp] = {}

@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from rangeify import disk_cache
 from rangeify.buffers import stage_to_storage
 from rangeify.config import Config
 from rangeify.errors import UnsupportedError
@@ -23,9 +24,8 @@ from uopgraph import Ops, UOp
 
 @attrs.frozen(eq=False)
 class Lowered:
-    """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each
-    ALLOC slot
-    why that value is stored."""
+    """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each ALLOC
+    slot why that value is stored."""
 
     linear: UOp
     reasons: Mapping[int, str]
@@ -41,6 +41,7 @@ class CacheStatistics:
     """How many bodies were found in the cache and how many were lowered, since the process began."""
 
     hits: int = 0
+    disk_hits: int = 0
     misses: int = 0
 
 
@@ -68,13 +69,11 @@ def lower_sink(body: UOp, config: Config) -> Lowered:
 
 
 def lower_call(call: UOp, config: Config) -> Lowered:
-    """The lowered body of a CALL, from the cache when an equal body was lowered under an equal
+    """The lowered body of a CALL, from a cache when an equal body was lowered under an equal
     configuration.
     """
     body = call.src[0]
     assert call.op is Ops.CALL
-    if config.schedule_cache >= 2:
-        raise UnsupportedError("Config.schedule_cache=2 (the cache on disk)")
     if config.schedule_cache == 0:
         return lower_sink(body, config)
     key = (body.key, config.key())
@@ -83,7 +82,16 @@ def lower_call(call: UOp, config: Config) -> Lowered:
     if hit is not None:
         statistics.hits += 1
         return hit
-    statistics.misses += 1
-    lowered = lower_sink(body, config)
+    on_disk = config.schedule_cache >= 2
+    path = disk_cache.entry_path(disk_cache.cache_directory(config.cache_directory), key) if on_disk else None
+    entry = None if path is None else disk_cache.load(path)
+    if entry is not None:
+        statistics.disk_hits += 1
+        lowered = Lowered(*entry)
+    else:
+        statistics.misses += 1
+        lowered = lower_sink(body, config)
+        if path is not None:
+            disk_cache.store(path, lowered.linear, lowered.reasons)
     with _lock:
         return _cache.setdefault(key, lowered)

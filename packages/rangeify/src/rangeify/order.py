@@ -48,10 +48,9 @@ class _Graph:
 
 
 def create_schedule(graph: UOp) -> UOp:
-    """LINEAR of the kernel calls on plain storage, every reader after the writer of the state that it
-    reads and
-    before the writer that supersedes it. Raises :class:`CycleError` naming the kernels when there is no
-    order."""
+    """LINEAR of the kernel calls on plain storage, every reader after the writer of the state that it reads
+    and before the writer that supersedes it. Raises :class:`CycleError` naming the kernels when there is
+    no order."""
     result = _Graph()
     reads: list[tuple[UOp, UOp]] = []  # (kernel, state that it reads)
     writes: dict[UOp, dict[UOp, None]] = {}  # state -> kernels that supersede it

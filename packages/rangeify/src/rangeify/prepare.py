@@ -67,8 +67,7 @@ def _store_hazard(x: UOp, target: UOp, value: UOp) -> UOp | None:
     """A kernel may read its own target only at the index that it stores (scheduler spec 6.2, reading 31).
 
     A value that reaches the target through anything that can move elements is computed into storage of its
-    own
-    first. Reading at another place through RESHAPE alone is caught when indices are known.
+    own first. Reading at another place through RESHAPE alone is caught when indices are known.
     """
     if value.op is Ops.CONTIGUOUS:
         return None

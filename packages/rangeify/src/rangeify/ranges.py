@@ -32,9 +32,8 @@ _RANGELESS: Final = frozenset({Ops.CALL, Ops.LINEAR, Ops.AFTER, Ops.MSTACK, Ops.
 
 @attrs.define
 class Ranges:
-    """What range assignment found. ``inputs``/``outputs``: index tuples per node; ``realized``: the axes
-    at which
-    a node is staged; ``reason``: why."""
+    """What range assignment found. ``inputs``/``outputs``: index tuples per node; ``realized``: the axes at
+    which a node is staged; ``reason``: why."""
 
     inputs: dict[UOp, Indices] = attrs.field(factory=dict)
     outputs: dict[UOp, Indices] = attrs.field(factory=dict)
@@ -154,9 +153,8 @@ def _assign(
 
 
 def apply_ranges(sink: UOp, found: Ranges) -> UOp:
-    """Build the ranged graph (scheduler spec 7.5): no movement operation on a value is left; stages and
-    loops are
-    explicit."""
+    """Build the ranged graph (scheduler spec 7.5): no movement operation on a value is left; stages and loops
+    are explicit."""
     new: dict[UOp, UOp] = {}
     stages: dict[UOp, UOp] = {}
     for x in sink.toposort(enter_calls=False):

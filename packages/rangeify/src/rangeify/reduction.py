@@ -53,8 +53,7 @@ def arange(n: int) -> UOp:
     """0 ... n - 1 as int32: row o of a triangle of ones, summed. Scheduling finds the closed form.
 
     The triangle is made by movement alone: n zeros and n ones in a row, repeated, and read with one more
-    column
-    a row, so that each row is shifted by one.
+    column a row, so that each row is shifted by one.
     """
     if n <= 0:
         return UOp.const(0, dtypes.int32).expand((max(n, 0),))

@@ -1,10 +1,8 @@
 """Row fusion: several reductions over one row in one kernel (design 10).
 
 A stage that only one kernel reads, at the kernel's own row indices, becomes a let of that kernel: a value
-that is
-computed once per row and kept while the row is worked on. In the graph a let is its expression, put in
-place of
-the reads: an expression is computed once for its own ranges, not for those of its readers.
+that is computed once per row and kept while the row is worked on. In the graph a let is its expression, put
+in place of the reads: an expression is computed once for its own ranges, not for those of its readers.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ _ROOTS = (Ops.STAGE, Ops.STORE)
 
 @attrs.define
 class _Kernel:
-    """A kernel to be: a stage or store with the lets merged into it. ``rows``: the output ranges that
-    every let has
-    among its indices; None while there is no let."""
+    """A kernel to be: a stage or store with the lets merged into it. ``rows``: the output ranges that every
+    let has among its indices; None while there is no let."""
 
     root: UOp
     loops: dict[UOp, None]
@@ -137,9 +134,8 @@ def _row_bytes(
 def merge_rows(sink: UOp, row_bytes: int) -> UOp:
     """The graph with every stage that fits as a let put in place of its reads.
 
-    A stage is merged into a kernel when nothing else reads it, all reads are at plain loop indices, and
-    what is
-    live for one row - lets and loads - fits `row_bytes`.
+    A stage is merged into a kernel when nothing else reads it, all reads are at plain loop indices, and what
+    is live for one row - lets and loads - fits `row_bytes`.
     """
     merging = _Merging(sink, row_bytes)
     merging.run()

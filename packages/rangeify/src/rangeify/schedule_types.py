@@ -47,8 +47,7 @@ class Buffer:
 @attrs.frozen(eq=False)
 class Kernel:
     """One kernel call. ``body`` is SINK(END(STORE(...), loops)) over PARAM slots; slot i is buffer
-    ``buffers[i]``,
-    slot 0 is written. Equal bodies are the same object."""
+    ``buffers[i]``, slot 0 is written. Equal bodies are the same object."""
 
     body: UOp
     buffers: tuple[int, ...]
@@ -92,11 +91,9 @@ class Schedule:
     """What :func:`rangeify.schedule` returns.
 
     ``items``: everything in order. ``buffers``: all storage; items and the arena refer to it by index.
-    ``inputs``: the input buffers in the order in which the scheduled expressions mention them.
-    ``outputs``: for
-    each scheduled Tensor its value as an expression over PARAM(slot = buffer index). ``nodes``: the BUFFER
-    node
-    of each buffer in this process; None for a schedule that was read from JSON.
+    ``inputs``: the input buffers in the order in which the scheduled expressions mention them. ``outputs``:
+    for each scheduled Tensor its value as an expression over PARAM(slot = buffer index). ``nodes``: the
+    BUFFER node of each buffer in this process; None for a schedule that was read from JSON.
     """
 
     items: tuple[Kernel, ...]

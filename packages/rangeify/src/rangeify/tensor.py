@@ -61,9 +61,8 @@ class Tensor:
     """A lazy N-dimensional array.
 
     `data` is an array or nested list (copied), a Python number (a constant without a committed width),
-    another
-    Tensor or a graph node. Two dtypes meet by the lattice of graph spec 4; shapes broadcast as in NumPy.
-    Operators build nodes; ``==`` and ``!=`` are element-wise.
+    another Tensor or a graph node. Two dtypes meet by the lattice of graph spec 4; shapes broadcast as in
+    NumPy. Operators build nodes; ``==`` and ``!=`` are element-wise.
     """
 
     __slots__ = ("__weakref__", "_base", "_serial", "_stored", "_uop")
@@ -441,9 +440,8 @@ class Tensor:
     def sum(
         self, axis: int | Sequence[int] | None = None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> Tensor:
-        """The sum over `axis` (all by default). Accumulates in at least 32 bits; floats are rounded back
-        to this
-        dtype, integers stay wide."""
+        """The sum over `axis` (all by default). Accumulates in at least 32 bits; floats are rounded back to
+        this dtype, integers stay wide."""
         from rangeify.reduction import reduce_sum
 
         return Tensor(
@@ -482,8 +480,7 @@ class Tensor:
         follow).
 
         Tensors made earlier keep the old value, with one exception: where this Tensor was made by basic
-        indexing
-        of a Tensor with storage, the assignment writes through to that one (design 9).
+        indexing of a Tensor with storage, the assignment writes through to that one (design 9).
         """
         if self._base is not None:
             base, key = self._base

@@ -1,8 +1,7 @@
 """Simplification of the ranged graph and removal of stages that do not pay (scheduler spec 8).
 
 This is where fusion is decided: range assignment stages generously, and a stage is substituted away here
-unless
-one of the exits of the cost model keeps it.
+unless one of the exits of the cost model keeps it.
 """
 
 from __future__ import annotations
@@ -161,9 +160,8 @@ pm_unstage: Final = PatternMatcher(
 def unstage(sink: UOp, fast: bool = False, keep_row_values: bool = False) -> UOp:
     """Simplify, and substitute every removable stage at its readers, to a fixed point.
 
-    With `fast` also by rules that hold in real arithmetic only. With `keep_row_values` a value that a
-    later merge
-    of rows would compute once is not put into loops that repeat it.
+    With `fast` also by rules that hold in real arithmetic only. With `keep_row_values` a value that a later
+    merge of rows would compute once is not put into loops that repeat it.
     """
     rules = (fast_symbolic if fast else symbolic) + pm_reduce + pm_unstage
     return graph_rewrite(sink, rules, keep_row_values, name="unstage")

@@ -61,8 +61,7 @@ class Prepared:
 
 class ByteRuntime:
     """The part of a runtime that the driver uses, on a poisoned byte array; a launch runs the schedule's
-    kernel body
-    on what lies at the addresses that it is given."""
+    kernel body on what lies at the addresses that it is given."""
 
     def __init__(self, executable: Executable) -> None:
         kernels = zip(executable.program.items, executable.schedule.kernels, strict=True)

@@ -26,11 +26,10 @@ def run(schedule: Schedule, inputs: InputLike = None, order: int | None = None) 
     """Execute `schedule` with NumPy and return the values of the scheduled Tensors, in their order.
 
     May be called any number of times; nothing but the returned arrays changes. `inputs` replaces what the
-    input
-    Tensors hold, by position in ``schedule.inputs`` or by name. With `order` (a seed) each kernel runs
-    blockwise
-    over its output indices in a random order, so that a hazard inside a kernel gives wrong values; None runs
-    each kernel in one block. Temporaries live in one poisoned arena with guard zones, exactly as planned.
+    input Tensors hold, by position in ``schedule.inputs`` or by name. With `order` (a seed) each kernel runs
+    blockwise over its output indices in a random order, so that a hazard inside a kernel gives wrong values;
+    None runs each kernel in one block. Temporaries live in one poisoned arena with guard zones, exactly as
+    planned.
 
     Raises :class:`InputError` for inputs that do not fit.
     """

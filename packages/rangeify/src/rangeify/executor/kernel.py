@@ -27,9 +27,8 @@ def run_kernel(body: UOp, arrays: Sequence[Array], rng: np.random.Generator | No
     """Execute a kernel body; ``arrays[i]`` is behind PARAM slot i and slot 0 is written.
 
     Every load of a block happens before its stores. Without `rng` a kernel whose arrays fit is one block.
-    With
-    `rng` the output indices are cut into blocks that run in a random order, each storing before the next one
-    loads: a kernel that reads what another iteration writes shows.
+    With `rng` the output indices are cut into blocks that run in a random order, each storing before the next
+    one loads: a kernel that reads what another iteration writes shows.
     """
     outer, reduced = loops_of(body)
     extents = [_extent(r) for r in outer]
@@ -62,9 +61,8 @@ def _on_axis(axis: int, rank: int) -> tuple[int, ...]:
 
 
 def _slabs(outer: Sequence[UOp], nests: set[frozenset[UOp]]) -> Iterator[dict[UOp, _Index]]:
-    """Blocks of the output loops in order, cut along the first loops only until every array of a block
-    fits, so that
-    what does not depend on the inner loops is computed once a block."""
+    """Blocks of the output loops in order, cut along the first loops only until every array of a block fits,
+    so that what does not depend on the inner loops is computed once a block."""
     widths = {r: _extent(r) for r in outer}
 
     def largest() -> int:

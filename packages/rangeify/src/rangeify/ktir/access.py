@@ -38,8 +38,7 @@ class KernelAccesses:
 
 def kernel_accesses(kernel: Kernel) -> KernelAccesses:
     """The accesses of an element-wise kernel. Raises :class:`UnsupportedError` naming the kernel and the
-    operation
-    for anything else than plain loops, constants, and constant offsets."""
+    operation for anything else than plain loops, constants, and constant offsets."""
     body, where = kernel.body, f"kernel {kernel.function_name}"
     outer, reduced = loops_of(body)
     if reduced:

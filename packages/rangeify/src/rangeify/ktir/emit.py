@@ -22,9 +22,8 @@ def emit_function(
 ) -> str:
     """A ``func.func`` that does `kernel`; `layouts` and `arguments` by argument slot.
 
-    One view an argument in its device shape, one access tile and load an operand, one ``linalg.generic``
-    with the
-    whole body, one store.
+    One view an argument in its device shape, one access tile and load an operand, one ``linalg.generic`` with
+    the whole body, one store.
     """
     where = f"kernel {name}"
     value = for_target(store_of(kernel.body).src[1])

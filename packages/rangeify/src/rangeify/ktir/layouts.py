@@ -1,6 +1,5 @@
 """One device layout per buffer of a schedule, chosen so that every kernel finds its operands in matching
-sticks
-(planning spec 1.5 and 1.9)."""
+sticks (planning spec 1.5 and 1.9)."""
 
 from __future__ import annotations
 
@@ -20,9 +19,8 @@ def choose_layouts(
     """The layout of every buffer; `elements[i]` is what buffer i stores on the device.
 
     Kernels are visited from the last to the first: a buffer that nothing constrains has the default order,
-    the
-    stick variable of a kernel follows from its output's layout, and each operand must then have that variable
-    (or none) inside its sticks. Raises :class:`UnsupportedError` where two kernels disagree.
+    the stick variable of a kernel follows from its output's layout, and each operand must then have that
+    variable (or none) inside its sticks. Raises :class:`UnsupportedError` where two kernels disagree.
     """
     orders: dict[int, _Order] = {}
     for kernel, access in reversed(list(zip(schedule.kernels, accesses, strict=True))):
@@ -57,8 +55,7 @@ def stick_loop(access: Access, order: _Order) -> int | None:
 
 def _order_with(access: Access, stick: int | None) -> _Order:
     """The order of an operand's dimensions that puts loop `stick` inside the sticks: the default one if it
-    does,
-    else the default with that dimension last, else sticks with one useful element."""
+    does, else the default with that dimension last, else sticks with one useful element."""
     default = tuple(range(len(access.coordinates)))
     if _fits(access, default, stick):
         return default

@@ -26,8 +26,7 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
 
     Every kernel is divided over the machine's tiles by whole sticks and rows. Kernels with equal bodies and
     layouts share one module. Raises :class:`rangeify.UnsupportedError` naming the kernel and the operation
-    for
-    what has no lowering yet, and :class:`rangeify.UnsupportedDtype` naming the buffer.
+    for what has no lowering yet, and :class:`rangeify.UnsupportedDtype` naming the buffer.
     """
     if machine.stick_bytes != STICK_BYTES:
         raise UnsupportedError(f"a machine with sticks of {machine.stick_bytes} bytes")
@@ -52,8 +51,7 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
 
 def function_name(kernel: Kernel, layouts: Sequence[DeviceLayout]) -> str:
     """The kernel's function name (reading 41); where a layout is not the default one, the layouts count as
-    part of
-    the body."""
+    part of the body."""
     if all(layout.is_default for layout in layouts):
         return kernel.function_name
     digest = hashlib.sha256(kernel.body.key + repr([x.order for x in layouts]).encode()).hexdigest()

@@ -16,9 +16,8 @@ from uopgraph import UOp
 
 @attrs.frozen
 class TileDim:
-    """One device dimension of an operand's tile: it starts at ``grid * step + offset`` (``grid``: position
-    of the
-    grid dimension, None: not split), has `size` entries and follows loop `axis` of the tile (None: one
+    """One device dimension of an operand's tile: it starts at ``grid * step + offset`` (``grid``: position of
+    the grid dimension, None: not split), has `size` entries and follows loop `axis` of the tile (None: one
     entry)."""
 
     grid: int | None
@@ -39,8 +38,8 @@ class Operand:
 @attrs.frozen(eq=False)
 class KernelPlan:
     """``grid``: one entry per split loop, in numbering order (the first is the fastest). ``tile_shape``:
-    extents of
-    the tile loops, which are the device dimensions of the output. ``loads``: INDEX node -> operand."""
+    extents of the tile loops, which are the device dimensions of the output. ``loads``: INDEX node ->
+    operand."""
 
     grid: tuple[int, ...]
     tile_shape: tuple[int, ...]

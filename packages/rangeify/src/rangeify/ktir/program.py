@@ -45,9 +45,8 @@ class ProgramBuffer:
 
 @attrs.frozen(eq=False)
 class Launch:
-    """One launch of a lowered kernel: the function, its module, and a buffer index per argument in
-    function order.
-    Equal kernels share one module object."""
+    """One launch of a lowered kernel: the function, its module, and a buffer index per argument in function
+    order. Equal kernels share one module object."""
 
     function: str
     module: ktir.Module

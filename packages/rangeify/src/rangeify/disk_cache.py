@@ -1,0 +1,73 @@
+"""The disk level of the schedule cache: one file per lowered body, crash-safe and versioned, no pickle.
+
+A file is written under another name and renamed, and carries a digest of its contents: a reader sees a whole
+entry or none. An entry that cannot be read, of another version or damaged, is a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from uopgraph import Ops, UOp, from_json, to_json
+from uopgraph.errors import UOpError
+
+#: Changes whenever the meaning of an entry changes.
+FORMAT: Final = 1
+
+
+def cache_directory(configured: str) -> Path:
+    """The directory of a configuration: its own, else ``$XDG_CACHE_HOME/rangeify``, else
+    ``~/.cache/rangeify``.
+    """
+    if configured:
+        return Path(configured)
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "rangeify"
+
+
+def entry_path(directory: Path, key: tuple[bytes, tuple[Any, ...]]) -> Path:
+    """The file of a (body key, configuration key): its name depends on both and on the versions of the
+    packages.
+    """
+    versions = (FORMAT, version("rangeify"), version("uopgraph"))
+    digest = hashlib.sha256(key[0] + repr((key[1], versions)).encode()).hexdigest()
+    return directory / digest[:2] / f"{digest}.json"
+
+
+def load(path: Path) -> tuple[UOp, dict[int, str]] | None:
+    """The LINEAR and the reasons of an entry, None when there is no whole entry."""
+    try:
+        head, _, payload = path.read_text(encoding="utf-8").partition("\n")
+        if head != hashlib.sha256(payload.encode()).hexdigest():
+            return None
+        data = json.loads(payload)
+        linear = from_json(data["linear"])
+        reasons = {int(slot): str(reason) for slot, reason in data["reasons"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UOpError):
+        return None
+    return (linear, reasons) if linear.op is Ops.LINEAR else None
+
+
+def store(path: Path, linear: UOp, reasons: Mapping[int, str]) -> None:
+    """Write an entry; a directory that cannot be written costs the cache, not the schedule."""
+    payload = json.dumps({"linear": to_json(linear), "reasons": {str(k): v for k, v in reasons.items()}})
+    text = hashlib.sha256(payload.encode()).hexdigest() + "\n" + payload
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
