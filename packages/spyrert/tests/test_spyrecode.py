@@ -417,6 +417,25 @@ def test_symbol_cross_checks() -> None:
         assemble(b"[]", PayloadKind.OP_LIST, eight, addressing=Addressing.BAKED)
 
 
+def test_names(code: SpyreCode, tmp_path: Path) -> None:
+    """checklist R87: names of more than 255 bytes, of nothing, and files outside of the folder are never written."""
+    file = code.files[0]
+    last = code.execution[-1]
+    for bad, error in (
+        (attrs.evolve(code, kernel_name="x" * 256), SCHEMA),
+        (attrs.evolve(code, kernel_name=""), SCHEMA),
+        (
+            attrs.evolve(code, execution=(*code.execution[:-1], attrs.evolve(last, name="\u00e4" * 128))),
+            SCHEMA,
+        ),
+        (attrs.evolve(code, files=(attrs.evolve(file, name="../evil.bin"),)), errors.SpyreCodePathError),
+        (attrs.evolve(code, files=(attrs.evolve(file, name="/evil.bin"),)), errors.SpyreCodePathError),
+    ):
+        with pytest.raises(error):
+            bad.write(tmp_path / "k")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_image_must_fit_the_plan(code: SpyreCode) -> None:
     """An image whose header contradicts the plan is refused by the writer."""
     image = Image.decode(code.files[0].data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -217,6 +218,15 @@ def name_problem(value: str, empty: bool = False) -> str | None:
     if _CONTROL.search(value):
         return f"the name {value!r} has a control character"
     return None
+
+
+def file_name_problem(name: str) -> str | None:
+    """Why ``name`` is no legal file reference: relative, ``/``, no ``..``, no drive (runtime spec 1.1)."""
+    parts = PurePosixPath(name).parts
+    bad = name.startswith("/") or "\\" in name or re.match(r"[A-Za-z]:", name) or name.endswith("/")
+    if bad or not parts or ".." in parts:
+        return f"file reference {name!r} is not a relative name inside the folder"
+    return name_problem(name)
 
 
 def kind(value: Json) -> str:

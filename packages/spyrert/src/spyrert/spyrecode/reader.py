@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ from spyrert.errors import (
     SpyreCodeVersionError,
     SpyreCodeWarning,
 )
-from spyrert.spyrecode._json import MAX_DEPTH, Json, Node, parse, pretty
+from spyrert.spyrecode._json import MAX_DEPTH, Json, Node, file_name_problem, parse, pretty
 from spyrert.spyrecode.code import (
     CODE_DIR,
     LAUNCH_SPEC,
@@ -244,18 +243,11 @@ def _load(source: Source, name: str, limit: int) -> bytes:
 
 
 def _check_name(node: Node) -> str:
-    """A file reference: relative, ``/``, no ``..``, no drive (runtime spec 1.1)."""
+    """A legal file reference (runtime spec 1.1)."""
     name = node.name()
-    parts = PurePosixPath(name).parts
-    if (
-        name.startswith("/")
-        or "\\" in name
-        or re.match(r"[A-Za-z]:", name)
-        or ".." in parts
-        or not parts
-        or name.endswith("/")
-    ):
-        node.fail(f"file reference {name!r} is not a relative name inside the folder", SpyreCodePathError)
+    problem = file_name_problem(name)
+    if problem is not None:
+        node.fail(problem, SpyreCodePathError)
     return str(PurePosixPath(name))
 
 

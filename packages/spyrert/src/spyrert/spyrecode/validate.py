@@ -20,10 +20,12 @@ from spyrert.errors import (
     SpyreCodeImageError,
     SpyreCodeNotFound,
     SpyreCodeOrderError,
+    SpyreCodePathError,
     SpyreCodeSchemaError,
     SpyreCodeWarning,
     UnsupportedFeature,
 )
+from spyrert.spyrecode._json import file_name_problem, name_problem
 from spyrert.spyrecode.code import MANIFEST, Addressing, Span, SpyreCode
 from spyrert.spyrecode.commands import (
     Allocate,
@@ -55,6 +57,7 @@ class _Checker:
         self.strict = code.version > 0
 
     def run(self) -> None:
+        self.names()
         self.features()
         self.plans()
         self.addresses()
@@ -84,6 +87,26 @@ class _Checker:
         warnings.warn(f"{self.path}: {pointer}: {message}", SpyreCodeWarning, stacklevel=2)
 
     # -- rules ---------------------------------------------------------------------------------
+
+    def names(self) -> None:
+        code = self.code
+        problem = name_problem(code.kernel_name)
+        if problem is not None:
+            self.fail(SpyreCodeSchemaError, problem, "/kernel_name")
+        for file in code.files:
+            problem = file_name_problem(file.name)
+            if problem is not None:
+                self.fail(SpyreCodePathError, problem, "/files")
+        for index, command in enumerate(code.execution):
+            match command:
+                case ComputeOnHost(ohandle=name) | DataTransfer(host_handle=name):
+                    problem = name_problem(name)
+                case ComputeOnDevice(name=name):
+                    problem = name_problem(name, empty=True)
+                case _:
+                    problem = None
+            if problem is not None:
+                self.fail(SpyreCodeSchemaError, problem, f"/JobExecPlan/{index}/properties", index, True)
 
     def features(self) -> None:
         for feature in self.code.features:
