@@ -20,12 +20,15 @@ from uopgraph import (
     ParamArg,
     ShapeError,
     SpecError,
+    UnsupportedError,
     UOp,
     UPat,
     dtypes,
+    graph_rewrite,
     least_upper_dtype,
     symbolic,
 )
+from uopgraph.decompose import EXACT, decompositions
 from uopgraph.dtype import DType
 from uopgraph.ops import GroupOp
 from uopgraph.pattern import Rule
@@ -102,7 +105,8 @@ def numpy_values(root: UOp, env: dict[str, Any]) -> tuple[Any, Any]:
 def numpy_op(n: UOp, x: list[Any]) -> Any:
     target = NUMPY[n.dtype]
     if n.op is Ops.CAST:
-        return (x[0] != 0) if n.dtype is dtypes.bool else x[0].astype(target)
+        with np.errstate(all="ignore"):
+            return (x[0] != 0) if n.dtype is dtypes.bool else x[0].astype(target)
     if n.op is Ops.BITCAST:
         return x[0].view(target)
     if n.op is Ops.WHERE:
@@ -156,7 +160,8 @@ def same_bits(a: Any, b: Any) -> Any:
     a, b = np.broadcast_arrays(np.asarray(a), np.asarray(b))
     if a.dtype.kind in "biu":
         return a == b
-    nan = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        nan = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
     kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[a.dtype.itemsize]
     return nan | (np.ascontiguousarray(a).view(kind) == np.ascontiguousarray(b).view(kind))
 
@@ -564,3 +569,64 @@ def test_every_rule_keeps_the_shape(number: int, rule: Rule) -> None:
         result = rule.apply(x, None)
         if isinstance(result, UOp) and not result.is_invalid:
             assert result.shape_or_none == x.shape_or_none, f"{rule.location}: {x!r}\n-> {result!r}"
+
+
+# operations that a target lacks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", sorted(EXACT), ids=lambda op: op.name)
+def test_exact_decompositions(op: Ops) -> None:
+    """reading "Values": a late target rule set, bit for bit where it says so"""
+    pm = decompositions(frozenset({op}))
+    floats = op in {Ops.RECIPROCAL, Ops.FLOOR, Ops.CEIL}
+    both = op in {Ops.SUB, Ops.NEG, Ops.CMPEQ}
+    kinds = [dtypes.float16, dtypes.float32, dtypes.bfloat16] if floats or both else []
+    kinds += [dtypes.int8, dtypes.uint8] if not floats else []
+    for dtype in kinds:
+        x, y = variable("x", dtype), variable("y", dtype)
+        node = x.alu(op) if op in GroupOp.Unary else x.alu(op, y)
+        if op is Ops.RECIPROCAL and dtype.is_int:
+            continue
+        out = graph_rewrite(node, pm)
+        assert op not in {n.op for n in out.toposort()}
+        env = integer_env(dtype) if dtype.is_int else {}
+        if dtype.is_int and op in {Ops.FLOORDIV, Ops.FLOORMOD}:
+            env["y"] = np.delete(env["y"], int(-dtype.min), axis=1)  # no division by zero
+        if not dtype.is_int:
+            values = float_values(dtype)
+            env = {"x": values.reshape(-1, 1), "y": values.reshape(1, -1)}
+        check_equal(node, out, env, op.name)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        *(Ops.FDIV, Ops.RSQRT, Ops.EXP, Ops.EXP2, Ops.LOG, Ops.LOG2, Ops.EXPM1, Ops.LOG1P, Ops.COS, Ops.TAN),
+        *(Ops.SINH, Ops.COSH, Ops.TANH, Ops.MULACC),
+    ],
+    ids=lambda op: op.name,
+)
+def test_decompositions_up_to_rounding(op: Ops) -> None:
+    x, y, z = (variable(n, dtypes.float64) for n in "xyz")
+    node = x.alu(op, y, z) if op is Ops.MULACC else x.alu(op, y) if op is Ops.FDIV else x.alu(op)
+    out = graph_rewrite(node, decompositions(frozenset({op})))
+    assert op not in {n.op for n in out.toposort()}
+    grid = np.concatenate([np.linspace(-3, 3, 101), [1e-9, -1e-9, 1e-3, 20.0, -20.0]])
+    if op in {Ops.RSQRT, Ops.LOG, Ops.LOG2}:
+        grid = np.abs(grid) + 1e-3
+    if op is Ops.LOG1P:
+        grid = np.abs(grid) - 0.5
+    env = {"x": grid, "y": np.full_like(grid, 1.7), "z": np.full_like(grid, 0.3)}
+    want = grid * 1.7 + 0.3 if op is Ops.MULACC else numpy_value(node, env)
+    assert np.allclose(numpy_value(out, env), want, rtol=1e-8, atol=1e-14)
+    special = np.array([0.0, -0.0, math.inf, -math.inf, math.nan])
+    if op in {Ops.TANH, Ops.EXPM1, Ops.EXP, Ops.EXP2, Ops.COSH, Ops.SINH}:
+        env = {"x": special}
+        assert np.all(same_bits(numpy_value(out, env), numpy_value(node, env))), numpy_value(out, env)
+
+
+def test_decompositions_that_do_not_exist() -> None:
+    with pytest.raises(UnsupportedError, match="ERF"):
+        decompositions(frozenset({Ops.ERF}))
+    with pytest.raises(UnsupportedError, match="EXP without EXP2"):
+        decompositions(frozenset({Ops.EXP, Ops.EXP2}))

@@ -15,12 +15,15 @@ from uopgraph import (
     Invalid,
     Ops,
     ShapeError,
+    SpecError,
+    UnsupportedError,
     UOp,
     dtypes,
     evaluate,
     infix,
     product,
 )
+from uopgraph.access import check_access, check_accesses
 from uopgraph.movement import flat_index, push_index, reshape_indices, split_index
 from uopgraph.symbolic import simplify_index, simplify_valid, uop_given_valid
 
@@ -272,3 +275,26 @@ def test_gated_indices_keep_their_value(cases: int) -> None:
 
 def test_placeholder_ranges_are_axis_types() -> None:
     assert UOp.range(4, 0, AxisType.PLACEHOLDER).arg == (0, AxisType.PLACEHOLDER)
+
+
+def test_out_of_bounds_indices() -> None:
+    """checklist 72"""
+    x = UOp.param(0, dtypes.float32, (10, 6), "cpu")
+    i, j = UOp.range(12, 0), UOp.range(6, 1)
+    n = UOp.variable("n", 1, 10)
+    check_accesses(x.index(UOp.range(10, 2), j).sink())
+    with pytest.raises(SpecError, match=r"axis 0: r0 leaves \[0, 10\) at r0=10"):
+        check_access(x.index(i, j))
+    check_access(x.index(i.valid(i < 10), j))
+    with pytest.raises(SpecError, match="r0=10"):
+        check_access(x.index(i.valid(i < 11), j))
+    with pytest.raises(SpecError, match="r0=0"):
+        check_access(x.index((i - 1).valid(i < 11), j))
+    check_access(x.index(((i * 2) % 10).valid(i < 6), j))
+    check_access(x.index(i.valid((i * i) < 100), j))
+    check_access(UOp.param(0, dtypes.float32, (n,), "cpu").index(UOp.range(n, 5)))
+    with pytest.raises(UnsupportedError, match="data"):
+        check_access(x.index(UOp.param(1, dtypes.int32, (4,), "cpu").index(UOp.range(4, 7)).load(), j))
+    far = UOp.range(10**6, 8)
+    with pytest.raises(UnsupportedError, match="1000000 points"):
+        check_access(x.index(far.valid((far * far) < 100), j))
