@@ -30,7 +30,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {"int": int, "bool": _boolean, "st
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """Everything that steers scheduling. Every field is in the cache's key but ``debug`` and those of the cache.
+    """Everything that steers scheduling. The cache key has every field but ``debug`` and those of the cache.
 
     - ``schedule_cache``: 0 off, 1 in memory, 2 also on disk, in ``cache_directory`` (empty: the user's).
     - ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"rows"`` also puts several
