@@ -34,7 +34,8 @@ def test_every_order_that_breaks_an_edge_gives_wrong_values() -> None:
     effects = [
         y.after(y.store(x + 10.0)),
         z.after(z.store(x1 + 3.0)),
-        w.after(w.store(x2 + 7.0)),
+        w.after(w.store(x1 + 7.0)),
+        x2,
     ]
     calls = lower_sink(UOp.make_sink(*effects), Config()).linear.src
     assert len(calls) == 5
