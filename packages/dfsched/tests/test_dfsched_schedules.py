@@ -13,6 +13,7 @@ from schedule_oracle import Pointer, execute
 import dfsched
 import ktir
 from dfsched.passes.base import Group
+from dfsched.passes.memory_accesses import is_injective
 
 QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
 DEVICES = ["sample", "spyre", QUAD]
@@ -322,3 +323,63 @@ def test_constant_addresses_and_resident_tensors(device: str) -> None:
             for buffer in pipeline.buffers:
                 if buffer.memory == scratchpad:
                     assert buffer.address + buffer.size <= 128 or buffer.address >= 384
+
+
+def test_long_chains_and_wide_graphs() -> None:
+    """Depth is no limit: 1500 operations in a row, and a value that is used twice 40 times over."""
+    body = view("va", "%a", (2, 72)) + view("vb", "%b", (2, 72))
+    body += "".join(tile(f"t{n}", f"v{n}", (2, 72), "%c0, %c0", (2, 72)) for n in "ab") + load(
+        "x0", "ta", (2, 72)
+    )
+    body += "".join(f"%x{i + 1} = arith.negf %x{i} : tensor<2x72xf16>\n" for i in range(1500))
+    body += "%y0 = arith.addf %x1500, %x1500 : tensor<2x72xf16>\n"
+    body += "".join(f"%y{i + 1} = arith.maximumf %y{i}, %y{i} : tensor<2x72xf16>\n" for i in range(40))
+    body += store("y40", "tb", (2, 72))
+    module = ktir.parse(kernel("%a: index, %b: index", "[1]", body))
+    compiled = dfsched.compile(module, "sample", dfsched.Options(emit="schedule", verify=False))
+    a = integers((2, 72))
+    out = np.zeros_like(a)
+    execute(compiled.schedule_ir, "k", {"a": Pointer(a.reshape(-1)), "b": Pointer(out.reshape(-1))})
+    np.testing.assert_array_equal(out, a + a)
+
+
+def test_long_index_arithmetic() -> None:
+    """Depth is no limit for addresses either."""
+    body = "%s0 = arith.addi %t, %c1 : index\n"
+    body += "".join(f"%s{i + 1} = arith.subi %s{i}, %c0 : index\n" for i in range(1500))
+    body += view("va", "%a", (8, 72)) + tile("p", "va", (8, 72), "%s1500, %c0", (2, 72))
+    body += view("vb", "%b", (8, 72)) + tile("q", "vb", (8, 72), "%s1500, %c0", (2, 72))
+    body += load("x", "p", (2, 72)) + store("x", "q", (2, 72))
+    module = ktir.parse(kernel("%a: index, %b: index", "[1]", body))
+    compiled = dfsched.compile(module, "sample", dfsched.Options(emit="schedule", verify=False))
+    a = integers((8, 72))
+    out = np.zeros_like(a)
+    execute(compiled.schedule_ir, "k", {"a": Pointer(a.reshape(-1)), "b": Pointer(out.reshape(-1))})
+    np.testing.assert_array_equal(out[1:3], a[1:3])
+
+
+def test_types_that_the_device_does_not_compute() -> None:
+    """A located error instead of one element at a time."""
+    body = (
+        view("va", "%a", (2, 8), "f64") + tile("p", "va", (2, 8), "%c0, %c0", (2, 8), "f64")
+        + load("x", "p", (2, 8), "f64") + "%y = arith.addf %x, %x : tensor<2x8xf64>\n" + store("y", "p", (2, 8), "f64")
+    )  # fmt: skip
+    with pytest.raises(dfsched.UnsupportedKernel, match="SFU does not compute on f64"):
+        dfsched.compile(
+            ktir.parse(kernel("%a: index", "[1]", body)), "sample", dfsched.Options(emit="schedule")
+        )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "steps", "wanted"),
+    [
+        ((4, 8), (8, 1), True),
+        ((4, 8), (2, 1), False),
+        ((4, 8), (1, 4), True),
+        ((4, 1), (0, 1), False),
+        ((), (), True),
+    ],
+)
+def test_views_whose_elements_overlap(sizes: tuple[int, ...], steps: tuple[int, ...], wanted: bool) -> None:
+    """In-place updates need views whose indices are different elements."""
+    assert is_injective(sizes, steps) is wanted

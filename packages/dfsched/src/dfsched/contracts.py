@@ -61,9 +61,12 @@ def _programs(module: Module) -> Iterator[func.Func]:
 
 def _after_frontend(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
     for op in module.walk():
-        if isinstance(op, ktdp.Load | ktdp.Store | ktdp.ConstructAccessTile):
+        if isinstance(op, ktdp.Load | ktdp.Store):
             yield Diagnostic(f"'{op.name}' is left", op.location)
     for program in _programs(module):
+        for op in program.walk():
+            if isinstance(op, ktdp.ConstructAccessTile):
+                yield Diagnostic(f"'{op.name}' is left", op.location)
         if not any(isinstance(op, Pipeline) for op in program.walk()):
             yield Diagnostic("a program without a pipeline", program.location)
         for op in program.walk():

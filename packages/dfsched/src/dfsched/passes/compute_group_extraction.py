@@ -44,13 +44,15 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import leaves_of
-from dfsched.passes.ir_tools import Definitions, captured, clone_all
+from dfsched.passes.ir_tools import Definitions, captured, clone_all, post_order
 from dfsched.passes.memory_accesses import accesses, address_argument
 from ktir.analysis import is_pure
+from ktir.attribute import Attribute
 from ktir.attributes import ArrayAttr, StringAttr
 from ktir.dialects import func, ktdp, scf
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value, symbol_name
+from ktir.location import UNKNOWN
 from ktir.transforms import dce
 
 __all__ = ["ARGUMENTS", "PASS", "run"]
@@ -157,31 +159,27 @@ class _Cutter:
         arguments: dict[Value, None] = {}
         prelude: dict[Operation, None] = {}
 
-        def need(value: Value) -> None:
+        def outside(value: Value) -> list[Value]:
             definer = self.definitions.definer(value)
-            if definer is None:
-                arguments.setdefault(value)
-            elif definer not in inside and definer not in prelude:
-                if not is_pure(definer):
-                    raise ScheduleError.at(
-                        definer.location,
-                        f"the result of '{definer.name}' is used by a compute group elsewhere",
-                    )
-                for operand in captured(definer):
-                    need(operand)
-                prelude.setdefault(definer)
+            return [] if definer is None or definer in inside else list(captured(definer))
 
         for op in members:
-            for value in captured(op):
-                need(value)
+            for used in captured(op):
+                for value in post_order(used, outside):
+                    definer = self.definitions.definer(value)
+                    if definer is None:
+                        arguments.setdefault(value)
+                    elif definer not in inside:
+                        self._check_pure(definer)
+                        prelude.setdefault(definer)
         kinds = self._argument_kinds(tuple(arguments), [*prelude, *members])
         name = self.state.fresh_name()
-        inner = [BlockArgument(a.type, a.name, _location(a)) for a in arguments]
+        inner = [_argument(value) for value in arguments]
         mapping: dict[Value, Value] = dict(zip(arguments, inner, strict=True))
         body = clone_all([*prelude, *members], mapping)
-        entries = {ARGUMENTS: ArrayAttr(tuple(StringAttr(kind) for kind in kinds))}
+        entries: dict[str, Attribute] = {ARGUMENTS: ArrayAttr(tuple(StringAttr(kind) for kind in kinds))}
         if (grid := self.kernel.attributes.get("grid")) is not None:
-            entries["grid"] = grid  # type: ignore[assignment]
+            entries["grid"] = grid
         program = build.function(name, inner, body, entries, self.kernel.location)
         self.state.programs.append(
             Module.create(attributes={"sym_name": StringAttr(name)}, regions=[Region.of([program])])
@@ -190,13 +188,17 @@ class _Cutter:
         self.state.declarations.append(build.declaration(name, types, self.kernel.location))
         return build.call(name, tuple(arguments), members[0].location)
 
+    def _check_pure(self, op: Operation) -> None:
+        if not is_pure(op):
+            raise ScheduleError.at(
+                op.location, f"the result of '{op.name}' is used by a compute group elsewhere"
+            )
+
     def _argument_kinds(self, arguments: Sequence[Value], operations: Sequence[Operation]) -> list[str]:
         addresses: set[Value] = set()
-        starts: set[Operation] = set()
         for op in operations:
             for inner in op.walk():
                 if isinstance(inner, ktdp.ConstructMemoryView):
-                    starts.add(inner)
                     argument = address_argument(inner, self.definitions, self.kernel)
                     if argument is not None:
                         addresses.add(argument)
@@ -216,10 +218,10 @@ class _Cutter:
         return ["address" if argument in addresses else "parameter" for argument in arguments]
 
 
-def _location(value: Value):  # type: ignore[no-untyped-def]
-    from ktir.location import UNKNOWN
-
-    return value.location if isinstance(value, BlockArgument) else UNKNOWN
+def _argument(value: Value) -> BlockArgument:
+    """The program's argument for a value of the coordinator (a kernel argument or loop variable)."""
+    location = value.location if isinstance(value, BlockArgument) else UNKNOWN
+    return BlockArgument(value.type, value.name, location)
 
 
 def _blocks(op: Operation) -> Iterator[Sequence[Operation]]:

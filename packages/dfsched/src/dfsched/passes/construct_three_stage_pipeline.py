@@ -57,7 +57,7 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, clone_all
-from dfsched.passes.memory_accesses import Root, may_alias, root_of, tile_of, view_of
+from dfsched.passes.memory_accesses import Root, is_injective, may_alias, root_of, tile_of, view_of
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_attribute
 from dfsched.vector_tiling import Box, reference_tile, vector_boxes
@@ -134,10 +134,14 @@ class _Output:
 
 @frozen
 class _Place:
-    """Which elements an access touches: the same place is the same elements in the same order."""
+    """Which elements an access touches: the same place is the same elements in the same order.
+
+    `overlaps`: two indices of the view may be one element.
+    """
 
     root: Root
     access: tuple[object, ...]
+    overlaps: bool
 
 
 @define(eq=False)
@@ -225,6 +229,11 @@ class _Builder:
         unit = self.context.architecture.compute_unit
         assert unit is not None
         types = dict.fromkeys(t for output in outputs for t in _scalar_types(output.generic))
+        for type in types:
+            if self.context.architecture.lanes(type) == 0:
+                raise UnsupportedKernel.at(
+                    outputs[0].generic.location, f"{kind_text(unit.kind)} does not compute on {type}"
+                )
         lanes = self.context.architecture.vector_length(types)
         return _Nest(ordered, outputs, extents, lanes, stores[0].location)
 
@@ -250,7 +259,7 @@ class _Builder:
                 read = self._place(operand.load)
                 if not may_alias(read.root, written.root):
                     continue
-                if read.access != written.access or not operand.map.is_identity:
+                if read.access != written.access or not operand.map.is_identity or written.overlaps:
                     raise UnsupportedKernel.at(
                         output.store.location,
                         "the compute group overwrites memory that it also reads in another order",
@@ -276,7 +285,8 @@ class _Builder:
             tile.access_tile_set,
             tile.access_tile_order,
         )
-        return _Place(root_of(view, self.definitions), access)
+        overlaps = not is_injective(view.static_sizes.values, view.static_strides.values)
+        return _Place(root_of(view, self.definitions), access, overlaps)
 
     def _boxes(self, nest: _Nest) -> tuple[Box, ...]:
         if self.context.options.profile is Profile.V1:

@@ -22,20 +22,20 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import define, field
 
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.generics import is_element_wise, make_generic, splat_value
-from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
+from dfsched.passes.ir_tools import Definitions, clone_all, post_order, rewrite_blocks
 from ktir.affine import AffineExpr, AffineMap, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr
 from ktir.dialects import arith, ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
-from ktir.ir import BlockArgument, Operation, OpResult, Value
+from ktir.ir import BlockArgument, Operation, Value
 from ktir.location import Location
 from ktir.transforms import dce
 from ktir.types import TensorType
@@ -101,10 +101,21 @@ class _Fusion:
 
     def scalar(self, value: Value, map: AffineMap) -> Value:
         """The element of a tensor at the subscripts `map` of the iteration space."""
-        key = (value, map)
-        if key not in self._scalars:
-            self._scalars[key] = self._made(value, map)
-        return self._scalars[key]
+        for key in post_order((value, map), self._operands, self._scalars):
+            self._scalars[key] = self._made(*key)
+        return self._scalars[value, map]
+
+    def _operands(self, key: tuple[Value, AffineMap]) -> list[tuple[Value, AffineMap]]:
+        """What an inlined generic reads for one element."""
+        value, map = key
+        op = self.definitions.definer(value)
+        if not isinstance(op, linalg.Generic) or not is_element_wise(op):
+            return []
+        return [
+            (operand, subscripts)
+            for operand, subscripts, _ in _reads(op, value, map)
+            if isinstance(operand.type, TensorType)
+        ]
 
     def _made(self, value: Value, map: AffineMap) -> Value:
         op = self.definitions.definer(value)
@@ -147,26 +158,11 @@ class _Fusion:
                 )
 
     def _inlined(self, generic: linalg.Generic, value: Value, map: AffineMap) -> Value:
-        maps = generic.maps
-        number = generic.results.index(value) if isinstance(value, OpResult) else 0
-        inputs = len(generic.inputs)
-        out = maps[inputs + number]
-        loops: list[AffineExpr] = [Dim(0)] * out.num_dims
-        for expr, subscript in zip(out.results, map.results, strict=True):
-            assert isinstance(expr, Dim)
-            loops[expr.position] = subscript
-        block = generic.regions[0].block
-        used = {operand for op in block.operations for operand in op.operands}
+        block = generic.body.block
         mapping: dict[Value, Value] = {}
-        operands = [*generic.inputs, *generic.outputs]
-        for operand, inner, argument in zip(operands, maps, block.arguments, strict=True):
-            if argument not in used:
-                continue
+        for operand, subscripts, argument in _reads(generic, value, map):
             if isinstance(operand.type, TensorType):
-                subscripts = AffineMap(
-                    map.num_dims, 0, tuple(expr.replace(loops, ()) for expr in inner.results)
-                ).simplified()
-                mapping[argument] = self.scalar(operand, subscripts)
+                mapping[argument] = self._scalars[operand, subscripts]
             else:
                 mapping[argument] = self._outer(operand, generic)
         terminator = block.operations[-1]
@@ -182,5 +178,27 @@ class _Fusion:
                 mapping[op.result] = self._constant(op.value)
                 continue
             self.body += clone_all([op], mapping)
-        yielded = terminator.operands[number]
+        yielded = terminator.operands[_number(generic, value)]
         return mapping.get(yielded, yielded)
+
+
+def _number(generic: linalg.Generic, value: Value) -> int:
+    """Which result of the generic a value is."""
+    return next(i for i, result in enumerate(generic.results) if result is value)
+
+
+def _reads(generic: linalg.Generic, value: Value, map: AffineMap) -> Iterator[tuple[Value, AffineMap, Value]]:
+    """Operands that the body uses, where element `map` of a result reads them, with block arguments."""
+    maps = generic.maps
+    out = maps[len(generic.inputs) + _number(generic, value)]
+    loops: list[AffineExpr] = [Dim(0)] * out.num_dims
+    for expr, subscript in zip(out.results, map.results, strict=True):
+        assert isinstance(expr, Dim)
+        loops[expr.position] = subscript
+    block = generic.body.block
+    used = {operand for op in block.operations for operand in op.operands}
+    operands = (*generic.inputs, *generic.outputs)
+    for operand, inner, argument in zip(operands, maps, block.arguments, strict=True):
+        if argument in used:
+            exprs = tuple(expr.replace(loops, ()) for expr in inner.results)
+            yield operand, AffineMap(map.num_dims, 0, exprs).simplified(), argument

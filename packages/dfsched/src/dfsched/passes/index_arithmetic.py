@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.ir_tools import Definitions, post_order
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
 from ktir.attributes import IntegerAttr
 from ktir.dialects import affine, arith, ktdp
 from ktir.ir import Operation, Value
 from ktir.types import IndexType
+
+AFFINE = (
+    affine.Apply,
+    arith.AddI,
+    arith.CeilDivSI,
+    arith.CeilDivUI,
+    arith.DivSI,
+    arith.DivUI,
+    arith.FloorDivSI,
+    arith.MulI,
+    arith.RemSI,
+    arith.RemUI,
+    arith.SubI,
+)
 
 __all__ = ["Leaves", "constant_value", "depends_on", "expand", "expand_subscripts", "leaves_of"]
 
@@ -33,54 +47,56 @@ def expand(value: Value, definitions: Definitions) -> tuple[AffineExpr, tuple[Va
     index arithmetic on tile ids and sizes guarantees. Use the result for questions, not to rebuild values.
     """
     leaves: dict[Value, int] = {}
-    memo: dict[Value, AffineExpr] = {}
+    known: dict[Value, AffineExpr] = {}
 
-    def visit(current: Value) -> AffineExpr:
-        if current not in memo:
-            memo[current] = _expanded(current, definitions, visit) or Dim(
-                leaves.setdefault(current, len(leaves))
-            )
-        return memo[current]
+    def operands(current: Value) -> tuple[Value, ...]:
+        op = definitions.definer(current)
+        return op.operands if isinstance(op, AFFINE) and isinstance(current.type, IndexType) else ()
 
-    return visit(value), tuple(leaves)
+    for current in post_order(value, operands):
+        expr = _expanded(current, definitions, known)
+        known[current] = Dim(leaves.setdefault(current, len(leaves))) if expr is None else expr
+    used = [leaf for leaf, position in leaves.items() if position in known[value].dims()]
+    renumbered: list[AffineExpr] = [Dim(used.index(leaf)) if leaf in used else Dim(0) for leaf in leaves]
+    return known[value].replace(renumbered, ()), tuple(used)
 
 
-def _expanded(
-    value: Value, definitions: Definitions, visit: Callable[[Value], AffineExpr]
-) -> AffineExpr | None:
+def _expanded(value: Value, definitions: Definitions, known: Mapping[Value, AffineExpr]) -> AffineExpr | None:
+    """The expression of one value over those of its operands; None for a leaf."""
     if not isinstance(value.type, IndexType):
         return None
     op = definitions.definer(value)
     match op:
         case arith.Constant(value=IntegerAttr(value=number)):
             return Const(number)
-        case arith.AddI():
-            return visit(op.lhs) + visit(op.rhs)
-        case arith.SubI():
-            return visit(op.lhs) - visit(op.rhs)
-        case arith.MulI():
-            left, right = constant_value(op.lhs, definitions), constant_value(op.rhs, definitions)
-            if right is not None:
-                return visit(op.lhs) * right
-            if left is not None:
-                return visit(op.rhs) * left
-            a, b = visit(op.lhs), visit(op.rhs)
-            return a * b if isinstance(a, Const) or isinstance(b, Const) else None
-        case arith.DivUI() | arith.DivSI() | arith.FloorDivSI():
-            divisor = constant_value(op.rhs, definitions)
-            return visit(op.lhs) // divisor if divisor is not None and divisor > 0 else None
-        case arith.CeilDivUI() | arith.CeilDivSI():
-            divisor = constant_value(op.rhs, definitions)
-            return visit(op.lhs).ceildiv(divisor) if divisor is not None and divisor > 0 else None
-        case arith.RemUI() | arith.RemSI():
-            divisor = constant_value(op.rhs, definitions)
-            return visit(op.lhs) % divisor if divisor is not None and divisor > 0 else None
         case affine.Apply():
             map: AffineMap = op.map.map
-            values = [visit(operand) for operand in op.operands]
+            values = [known[operand] for operand in op.operands]
             return map.results[0].replace(values[: map.num_dims], values[map.num_dims :])
+        case None:
+            return None
+        case _ if not isinstance(op, AFFINE):
+            return None
+    left, right = known[op.operands[0]], known[op.operands[1]]
+    match op:
+        case arith.AddI():
+            return left + right
+        case arith.SubI():
+            return left - right
+        case arith.MulI() if isinstance(left, Const) or isinstance(right, Const):
+            return left * right
+        case arith.DivUI() | arith.DivSI() | arith.FloorDivSI() if _is_positive(right):
+            return left // right
+        case arith.CeilDivUI() | arith.CeilDivSI() if _is_positive(right):
+            return left.ceildiv(right)
+        case arith.RemUI() | arith.RemSI() if _is_positive(right):
+            return left % right
         case _:
             return None
+
+
+def _is_positive(expr: AffineExpr) -> bool:
+    return isinstance(expr, Const) and expr.value > 0
 
 
 def expand_subscripts(subscripts: Subscripts, definitions: Definitions) -> Subscripts:

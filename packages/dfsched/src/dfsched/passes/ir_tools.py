@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from ktir.analysis import DefUse
 from ktir.ir import Block, Operation, Region, Value
@@ -12,9 +13,13 @@ __all__ = [
     "Definitions",
     "captured",
     "clone_all",
+    "post_order",
     "rewrite_blocks",
     "substitute",
 ]
+
+
+T = TypeVar("T", bound=Hashable)
 
 
 class Definitions(DefUse):
@@ -26,6 +31,29 @@ class Definitions(DefUse):
             return None
         block = self.defining_block(argument)
         return None if block is None else self.owner(block)
+
+
+def post_order(
+    root: T, children: Callable[[T], Iterable[T]], known: Container[T] = frozenset()
+) -> Iterator[T]:
+    """`root` and everything below it that is not `known`, each once, children first; depth is no limit."""
+    seen: set[T] = set()
+    stack: list[tuple[T, Iterator[T]]] = []
+
+    def enter(node: T) -> None:
+        if node not in seen and node not in known:
+            seen.add(node)
+            stack.append((node, iter(children(node))))
+
+    enter(root)
+    while stack:
+        node, rest = stack[-1]
+        following = next(rest, None)
+        if following is None:
+            stack.pop()
+            yield node
+        else:
+            enter(following)
 
 
 def captured(op: Operation) -> Iterator[Value]:

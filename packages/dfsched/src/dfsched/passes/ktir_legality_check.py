@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
-from ktir.dialects import func, linalg, scf, tensor
+from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
 from ktir.ir import Operation, Value
@@ -62,7 +62,10 @@ PASS = Pass("ktir-legality-check", Group.FRONTEND, run, "reject what no later pa
 
 
 def _default(module: Operation) -> Iterator[Diagnostic]:
+    stores = any(isinstance(op, ktdp.Store) for op in module.walk())
     for op in module.walk():
+        if isinstance(op, ktdp.Load) and not stores:
+            yield Diagnostic("this load feeds no store", op.location)
         reason = _reason(op)
         if reason is not None:
             yield Diagnostic(reason, op.location)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
@@ -15,7 +15,17 @@ from ktir.dialects import ktdp
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, bit_width
 
-__all__ = ["Root", "accesses", "address_argument", "conflict", "may_alias", "root_of", "tile_of", "view_of"]
+__all__ = [
+    "Root",
+    "accesses",
+    "address_argument",
+    "conflict",
+    "is_injective",
+    "may_alias",
+    "root_of",
+    "tile_of",
+    "view_of",
+]
 
 MemoryOp = ktdp.Load | ktdp.Store
 
@@ -92,6 +102,16 @@ def may_alias(a: Root, b: Root) -> bool:
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return True
     return a.low < b.high and b.low < a.high
+
+
+def is_injective(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether different indices of a view surely are different elements (strides nest without overlap)."""
+    reach = 0
+    for stride, size in sorted((abs(s), n) for n, s in zip(sizes, strides, strict=True) if n > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
 
 
 def conflict(a: MemoryOp, b: MemoryOp, definitions: Definitions) -> bool:
