@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 
 import dfsched
 import ktir
-from spyresim import run_ktir, run_schedule
+from spyresim import run_dataflow, run_ktir, verify
 from spyresim.testing.random_kernels import FEATURES, RandomKernel, random_kernels
 
 
@@ -47,14 +48,32 @@ def test_the_kernels_have_what_they_should() -> None:
     assert all(SEEN[feature] for feature in FEATURES), SEEN
 
 
-@pytest.mark.sweep(default=12, full=200)
+FILES = ("global.mlir", "launch_spec.json")
+
+
+@pytest.mark.sweep(default=20, full=100)
 @pytest.mark.parametrize("device", ["sample", "spyre"])
 @given(kernel=random_kernels())
-def test_every_pass_keeps_the_meaning(device: str, kernel: RandomKernel) -> None:
-    """ScheduleIR after each pass (issue 2, point 4)."""
-    compiled = dfsched.compile(ktir.parse(kernel.text), device, dfsched.Options(emit="schedule"))
+def test_every_level_agrees(device: str, kernel: RandomKernel) -> None:
+    """KTIR, ScheduleIR after each pass, DataflowIR and a launch give identical bytes (issue 2, point 4)."""
+    module = ktir.parse(kernel.text)
     arguments = kernel.arguments(2)
-    expected = kernel.expected(arguments)
-    for result in compiled.passes:
-        got = run_schedule(compiled, arguments, module=result.module).outputs["out"]
-        assert same(got, expected), result.name
+    (found,) = verify(module, device, args=arguments)
+    assert found.first is None, f"{found.first.where}: {found.first.difference or found.first.error}"
+    levels = {outcome.level for outcome in found.outcomes}
+    assert levels == {"ktir", "schedule", "dataflow", "device"}
+    assert same(run_ktir(module, "kernel", arguments).outputs["out"], kernel.expected(arguments))
+
+
+@pytest.mark.sweep(default=3, full=50)
+@given(kernel=random_kernels())
+def test_dataflow_from_a_folder(tmp_path_factory: pytest.TempPathFactory, kernel: RandomKernel) -> None:
+    """A copy of the output folder that holds only DataflowIR and the launch spec is enough."""
+    compiled = dfsched.compile(ktir.parse(kernel.text), "sample")
+    written = compiled.write(tmp_path_factory.mktemp("full"))
+    copy = tmp_path_factory.mktemp("copy")
+    for file in written.iterdir():
+        if file.name in FILES or file.name.startswith("local_schedule"):
+            shutil.copy(file, copy / file.name)
+    arguments = kernel.arguments(3)
+    assert same(run_dataflow(copy, arguments).outputs["out"], kernel.expected(arguments))

@@ -15,6 +15,7 @@ import numpy as np
 
 import dfsched
 from dfsched.dialects import dataflow, symbol
+from dfsched.pipeline import PassResult
 from ktir.dialects.builtin import Module
 from ktir.dtypes import decode_array, element_bytes, encode_array, storage_dtype
 from ktir.errors import KtirError
@@ -214,15 +215,33 @@ def _verify(
 
     if on_outcome is not None:
         on_outcome(compiled.kernel, seed, outcomes[0])
+    previous: Module | None = None
     for result in compiled.passes:
-        if is_sequential(result.module):
-            note(_outcome("schedule", result.name, meaning, lambda m=result.module: run_schedule(  # type: ignore[misc]
-                compiled, arguments, module=m, interface=interface)))  # fmt: skip
+        if not is_sequential(result.module):
+            continue
+        if result.module is previous:  # the pass changed nothing
+            note(attrs.evolve(outcomes[-1], after=result.name))
+            continue
+        previous = result.module
+        note(_after_pass(compiled, interface, arguments, meaning, result))
     spans = _Spans(compiled, interface, machine)
     flat = spans.pack(arguments)
     note(_outcome("dataflow", None, meaning, lambda: spans.unpack(_run_dataflow(compiled, flat))))
     note(_outcome("device", None, meaning, lambda: spans.unpack(_run_device(compiled, flat))))
     return Verification(compiled.kernel, seed, tuple(outcomes))
+
+
+def _after_pass(
+    compiled: dfsched.Compiled,
+    interface: Interface,
+    arguments: Mapping[str, object],
+    meaning: Result,
+    result: PassResult,
+) -> LevelOutcome:
+    def run() -> Result:
+        return run_schedule(compiled, arguments, module=result.module, interface=interface)
+
+    return _outcome("schedule", result.name, meaning, run)
 
 
 def _run_dataflow(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:

@@ -1,0 +1,223 @@
+"""`spyresim run` and `spyresim verify`: results, messages, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import dfsched
+import ktir
+from dfsched import pipeline
+from ktir.dialects import arith
+from spyresim.cli import main
+from spyresim.testing import text as k
+
+RNG = np.random.default_rng(11)
+A, B = RNG.normal(size=(100, 256)).astype(np.float16), RNG.normal(size=(96, 256)).astype(np.float16)
+ARGUMENTS = ["-a", "a=@a.npy", "-a", "b=@b.npy", "-a", "shift=3"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with add.mlir, a.npy and b.npy; it is the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "add.mlir").write_text(k.shifted_add())
+    np.save("a.npy", A)
+    np.save("b.npy", B)
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+class TestRun:
+    @pytest.mark.parametrize("level", ["ktir", "dataflow", "device"])
+    def test_every_level(self, here: Path, level: str) -> None:
+        result = call(
+            "run", "add.mlir", "--level", level, "--device", "sample", *ARGUMENTS, "--save", "c=c.npy"
+        )
+        assert result.exit_code == 0, result.output
+        assert f"shifted_add at level {level}: 32 tiles" in result.output
+        assert np.array_equal(np.load("c.npy"), A[3:99] + B)
+
+    def test_folder(self, here: Path) -> None:
+        """DataflowIR and images from what `dfsched compile` wrote, in the folder or the one above."""
+        dfsched.compile(ktir.load("add.mlir"), "sample").write("out/shifted_add")
+        np.save("expected.npy", A[3:99] + B)
+        for path, extra in (("out", []), ("out/shifted_add", ["--level", "dataflow"])):
+            result = call("run", path, *ARGUMENTS, *extra, "--expect", "c=expected.npy")
+            assert result.exit_code == 0, result.output
+        refused = call("run", "out", "--level", "ktir")
+        assert refused.exit_code == 2
+        assert "a compiled folder holds no KTIR; levels: dataflow, device" in refused.stderr
+        unknown = call("run", "out", "--function", "mul")
+        assert unknown.exit_code == 2
+        assert "holds no kernel 'mul'; kernels: shifted_add" in unknown.stderr
+
+    def test_expectation_that_fails(self, here: Path) -> None:
+        wrong = A[3:99] + B
+        wrong[1, 7] += 1
+        np.save("expected.npy", wrong)
+        result = call("run", "add.mlir", *ARGUMENTS, "--expect", "c=expected.npy")
+        assert result.exit_code == 1
+        assert "error: output 'c' at [1, 7]: expected" in result.stderr
+        assert "(1 of 24576 elements differ)" in result.stderr
+        assert call("run", "add.mlir", *ARGUMENTS, "--expect", "c=expected.npy", "--atol", "2").exit_code == 0
+
+    def test_report_and_trace(self, here: Path) -> None:
+        result = call(
+            "run", "add.mlir", "--level", "dataflow", "--device", "sample", *ARGUMENTS,
+            "--report", "r.json", "--trace", "t.json",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        document = json.loads(Path("r.json").read_text())
+        assert document["level"] == "dataflow"
+        assert document["cycles"] > 0
+        assert document["engine"]["units"]
+        trace = json.loads(Path("t.json").read_text())
+        assert any(event["ph"] == "X" for event in trace["traceEvents"])
+        assert call("run", "add.mlir", *ARGUMENTS, "--report", "r.html").exit_code == 0
+        assert "<h1>shifted_add at level ktir</h1>" in Path("r.html").read_text()
+
+    def test_trace_of_a_level_without_time(self, here: Path) -> None:
+        result = call("run", "add.mlir", *ARGUMENTS, "--trace", "t.json")
+        assert result.exit_code == 1
+        assert (
+            "error: unsupported: a trace of level ktir; levels dataflow and device have time" in result.stderr
+        )
+
+    def test_random_arguments(self, here: Path) -> None:
+        first = call("run", "add.mlir", "--random", "4", "-a", "shift=0", "--save", "c=one.npy")
+        again = call("run", "add.mlir", "--random", "4", "-a", "shift=0", "--save", "c=two.npy")
+        assert first.exit_code == again.exit_code == 0
+        assert np.array_equal(np.load("one.npy"), np.load("two.npy"))
+
+    def test_fault_with_its_place(self, here: Path) -> None:
+        result = call("run", "add.mlir", "-a", "a=@a.npy", "-a", "b=@b.npy", "-a", "shift=30")
+        assert result.exit_code == 1
+        lines = result.stderr.split("\n")
+        assert lines[0].startswith("add.mlir:13:8: error: coordinate (101, 255) is outside the view of shape")
+        assert lines[1].lstrip().startswith("%x = ktdp.load")
+        assert lines[2].strip() == "^"
+
+    def test_syntax_error(self, here: Path) -> None:
+        Path("bad.mlir").write_text("func.func @f( {\n")
+        result = call("run", "bad.mlir")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("bad.mlir:1:")
+
+    def test_verifier_error(self, here: Path) -> None:
+        Path("bad.mlir").write_text(k.shifted_add().replace("sizes: [100, 256]", "sizes: [100]"))
+        result = call("run", "bad.mlir", *ARGUMENTS)
+        assert result.exit_code == 1
+        assert (
+            "'ktdp.construct_memory_view' op static_sizes and static_strides must have equal length"
+            in result.stderr
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["missing.mlir"], "does not exist"),
+            (["add.mlir", "-a", "a=@a.npy", "-a", "b=@a.npy", "-a", "shift=0"],
+             "error: argument 'b' of 'shifted_add' must have shape (96, 256), but the array has shape (100, 256)"),
+            (["add.mlir"], "error: argument 'shift' of 'shifted_add' (scalar int64) is missing"),
+            (["add.mlir", "-a", "shift"], "--arg takes name=value, not 'shift'"),
+            (["add.mlir", "-a", "shift=x"], "'x' is neither a number nor @file.npy"),
+            (["add.mlir", "-a", "a=@none.npy"], "cannot read an array from 'none.npy'"),
+            (["add.mlir", "--device", "nothing", "--level", "device", *ARGUMENTS], "no device 'nothing'"),
+            (["add.mlir", *ARGUMENTS, "--save", "z=z.npy"], "error: there is no output 'z'; outputs: c"),
+        ],
+    )  # fmt: skip
+    def test_bad_calls(self, here: Path, arguments: list[str], message: str) -> None:
+        result = call("run", *arguments)
+        assert result.exit_code == 2, result.output
+        assert message in result.stderr
+
+    def test_unknown_function(self, here: Path) -> None:
+        result = call("run", "add.mlir", "-f", "mul", *ARGUMENTS)
+        assert result.exit_code == 1
+        assert "no function named 'mul', functions with a body: shifted_add" in result.stderr
+
+
+class TestVerify:
+    def test_agreement(self, here: Path) -> None:
+        result = call("verify", "add.mlir", "--device", "sample", "--seeds", "2")
+        assert result.exit_code == 0, result.output
+        assert "shifted_add seed 1: at level device" in result.output
+        assert "after pass 'path-expansion'" in result.output
+        assert "2 runs, all levels agree" in result.output
+
+    def test_device_of_the_file(self, here: Path) -> None:
+        """A file that declares its device needs no --device; constant base addresses work (reading 4)."""
+        text = k.shifted_add()
+        text = text.replace("%a: index, %b: index, %c: index, %shift: index", "%shift: index")
+        text = text.replace(
+            "%c0 = arith.constant 0 : index",
+            "%c0 = arith.constant 0 : index\n  %a = arith.constant 0 : index\n"
+            "  %b = arith.constant 32768 : index\n  %c = arith.constant 65536 : index",
+            1,
+        )
+        Path("fixed.mlir").write_text(f'module {{ ktdf_arch.device @sample_device import("sample")\n{text}}}')
+        result = call("verify", "fixed.mlir", "--quiet")
+        assert result.exit_code == 0, result.output + result.stderr
+
+    def test_unknown_device(self, here: Path) -> None:
+        result = call("verify", "add.mlir", "--device", "nothing")
+        assert result.exit_code == 2
+        assert "no device 'nothing'" in result.stderr
+
+    def test_no_device(self, here: Path) -> None:
+        result = call("verify", "add.mlir")
+        assert result.exit_code == 1
+        assert "error:" in result.stderr
+
+    def test_a_pass_that_breaks_the_kernel(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first pass that differs and the smallest differing element are named."""
+        original = next(p for p in pipeline.PASSES if p.name == "path-expansion")
+
+        def broken(module: Any, context: Any) -> Any:
+            with ktir.edit(original.run(module, context)) as editor:
+                for node in list(editor.walk(arith.AddF)):
+                    a, b = node.operands
+                    new = arith.SubF.create((a, b), (a.type,))
+                    editor.insert_before(node, new)
+                    editor.replace(node, list(new.results))
+            return editor.module
+
+        passes = tuple(
+            attrs.evolve(p, run=broken) if p.name == "path-expansion" else p for p in pipeline.PASSES
+        )
+        monkeypatch.setattr(pipeline, "PASSES", passes)
+        result = call("verify", "add.mlir", "--device", "sample", "--quiet")
+        assert result.exit_code == 1
+        assert (
+            "kernel 'shifted_add' (seed 0) after pass 'path-expansion': output 'c' at [0, 0]: expected"
+            in result.stderr
+        )
+
+
+def test_device_level_without_the_interpreter(here: Path) -> None:
+    """A process that runs an image imports neither the KTIR interpreter nor the DataflowIR reader."""
+    dfsched.compile(ktir.load("add.mlir"), "sample").write("out")
+    code = """
+import sys
+import numpy as np
+import spyresim
+out = spyresim.run_device("out", {"a": np.load("a.npy"), "b": np.load("b.npy"), "shift": 3}).outputs["c"]
+np.save("c.npy", out)
+found = [m for m in sys.modules if m.startswith(("spyresim.ktir_level", "spyresim.sequential",
+         "spyresim.schedule_level", "spyresim.dataflow"))]
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    assert np.array_equal(np.load("c.npy"), A[3:99] + B)
