@@ -183,9 +183,10 @@ class Interpreter:
 
     def _run(self, block: Block, start: int, frame: Frame) -> Results:
         operations = block.operations
-        for index in range(start, len(operations)):
+        last = len(operations) - 1
+        for index in range(start, last + 1):
             op = operations[index]
-            if op.definition_has(TERMINATOR):
+            if index == last and op.definition_has(TERMINATOR):
                 return [frame[value] for value in op.operands]
             try:
                 results = self.execute(op, frame)

@@ -234,10 +234,13 @@ def parallel(run: Interpreter, frame: Frame, op: ktdf.Parallel) -> Results:
 @SCHEDULE.executes(ktdf.DataTransfer)
 def transfer(run: Interpreter, frame: Frame, op: ktdf.DataTransfer) -> Results:
     run.counters.count(op.name, frame.batch)
-    source, dest = op.source_cell, op.dest_cell
+    known = run.cache.get(op)
+    if known is None:
+        known = run.cache[op] = (op.source_cell, op.dest_cell, op.mode)
+    source, dest, kind = known
     data = _read(run, frame, op, source)
     count, wanted = data.shape[1], math.prod(_sizes(frame, dest))
-    match op.mode:
+    match kind:
         case None if count != wanted:
             raise ExecutionFault(
                 f"a transfer of {count} elements to {wanted}", site=Site(op.name, op.location)
@@ -255,6 +258,8 @@ def transfer(run: Interpreter, frame: Frame, op: ktdf.DataTransfer) -> Results:
 
 
 def _sizes(frame: Frame, cell: Cell) -> tuple[int, ...]:
+    if not cell.dynamic_sizes:
+        return cell.static_sizes
     dynamic = iter(cell.dynamic_sizes)
     return tuple(frame.number(next(dynamic)) if size is None else size for size in cell.sizes)
 
