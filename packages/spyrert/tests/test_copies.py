@@ -13,6 +13,7 @@ import pytest
 from spyrert import MicroDevice, Progress, Runtime, RuntimeConfig
 from spyrert.device import DeviceProperties, MemoryDomain
 from spyrert.errors import ArgumentError, DmaSizeError, LayoutMismatch, UnsupportedDtype
+from spyrert.execution import EventGeneration, Signal, Wait
 from spyrert.memory import AllocationDirective, PlacementPolicy
 from spyrert.spyrecode import LinearLayout, StickLayout
 
@@ -200,6 +201,22 @@ def test_freed_blocks_wait_for_their_operations() -> None:
         second = rt.empty((256, 64), "float16")  # waits for the copy in flight, then takes its place
         assert rt.memory_stats()["deferred_bytes"] == 0
         assert second.token != 0
+
+
+def test_record_stream(rt: Runtime) -> None:
+    """runtime spec 3.3.6: memory that a stream still uses by other means is not reused."""
+    stream = rt.Stream()
+    gate = EventGeneration(stream.scheduler)
+    stream.scheduler.submit([(stream.state, Wait("gate", event=gate))])
+    tensor = rt.empty((64, 64), "float16")
+    rt.record_stream(tensor, stream)
+    del tensor
+    gc.collect()
+    stats = rt.memory_stats()
+    assert (stats["allocated_bytes.all.current"], stats["deferred_bytes"]) == (0, 8192)
+    rt.default_stream().scheduler.submit([(rt.default_stream().state, Signal("gate", event=gate))])
+    rt.synchronize()
+    assert rt.memory_stats()["deferred_bytes"] == 0
 
 
 def test_tensor_at(rt: Runtime) -> None:

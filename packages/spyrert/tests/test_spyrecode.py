@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from spyrert.spyrecode import (
     HostInputs,
     Image,
     LaunchSpec,
+    Limits,
     LinearLayout,
     PayloadKind,
     Role,
@@ -415,6 +417,45 @@ def test_symbol_cross_checks() -> None:
     eight = attrs.evolve(spec, args=tuple(attrs.evolve(spec.args[0], kernel_position=k) for k in range(8)))
     with pytest.raises(errors.UnsupportedFeature, match="at most 7"):
         assemble(b"[]", PayloadKind.OP_LIST, eight, addressing=Addressing.BAKED)
+
+
+def test_limits(code: SpyreCode, tmp_path: Path) -> None:
+    """runtime spec 1.1: sizes, depth and number of commands are bounded, and the bounds are configurable."""
+    code.write(tmp_path)
+    SpyreCode.read(tmp_path, limits=Limits())
+    for limits, text in (
+        (Limits(manifest_bytes=100), "the limit is 100"),
+        (Limits(depth=3), "nested deeper than 3"),
+        (Limits(commands=2), "3 commands, the limit is 2"),
+        (Limits(image_bytes=100), "the limit is 100"),
+    ):
+        with pytest.raises(errors.SpyreCodeError, match=text):
+            SpyreCode.read(tmp_path, limits=limits)
+
+
+def test_hostile_zip(code: SpyreCode, tmp_path: Path) -> None:
+    """Compressed, duplicated and oversized entries of a zip file are refused."""
+    path = tmp_path / "x.spyrecode"
+
+    def refuse(text: str) -> None:
+        with pytest.raises(errors.SpyreCodeParseError, match=text):
+            SpyreCode.read(path)
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("spyrecode.json", " " * 100_000)
+    refuse("compressed")
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr("spyrecode.json", "{}")
+        archive.writestr("spyrecode.json", "{}")
+    refuse("duplicate")
+    data = bytearray(pack(code, path).read_bytes())
+    for position in range(0, len(data), 97):
+        damaged = bytearray(data)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        with contextlib.suppress(errors.SpyreCodeError):
+            SpyreCode.read(path)
 
 
 def test_names(code: SpyreCode, tmp_path: Path) -> None:

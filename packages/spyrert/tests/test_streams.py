@@ -627,14 +627,14 @@ def test_events_across_devices(progress: Progress) -> None:
 def test_interpreter_exit_drains() -> None:
     """fault R20: what is pending at the end of the interpreter still runs."""
     script = (
-        "import numpy as np, spyrert\n"
+        "import os, numpy as np, spyrert\n"
         "from spyrert.execution import HostCall\n"
         "for progress in spyrert.Progress:\n"
         "    rt = spyrert.Runtime(spyrert.MicroDevice, spyrert.RuntimeConfig(progress=progress))\n"
         "    keep = globals().setdefault('keep', []); keep.append(rt)\n"
         "    rt.to_device(np.ones(4), non_blocking=True)\n"
         "    stream = rt.default_stream()\n"
-        "    operation = HostCall('last', function=lambda p=progress: print(p.value, flush=True))\n"
+        "    operation = HostCall('last', function=lambda p=progress: os.write(1, p.value.encode() + b\"\\n\"))\n"
         "    stream.scheduler.submit([(stream.state, operation)])\n"
     )
     done = subprocess.run(

@@ -35,7 +35,7 @@ from spyrert.errors import (
     UnvalidatedLaunch,
 )
 from spyrert.execution import Event as EventHandle
-from spyrert.execution import Operation, OpState
+from spyrert.execution import EventGeneration, Operation, OpState, Signal
 from spyrert.execution import Stream as StreamHandle
 from spyrert.launch import Launch, LaunchTicket, SymbolicArg
 from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
@@ -366,6 +366,17 @@ class Runtime:
         if not non_blocking:
             ticket.wait()
         return ticket
+
+    def record_stream(self, tensor: DeviceTensor, stream: StreamHandle) -> None:
+        """Keep the tensor's memory from reuse until everything that is on the stream now is over.
+
+        Launches and copies of this runtime do that by themselves; this is for uses that it does not see.
+        """
+        tensor.storage.check_alive()
+        context = tensor.storage.context
+        mark = EventGeneration(context.scheduler)
+        operation = Signal("record_stream", (copies.access(tensor, False),), event=mark)
+        context.scheduler.submit([(self._stream(stream, context).state, operation)])
 
     def _enqueue_copy(
         self, context: DeviceContext, plan: CopyPlan, stream: StreamHandle | None, name: str

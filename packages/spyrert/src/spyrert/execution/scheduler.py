@@ -189,9 +189,9 @@ class Scheduler:
                     raise SynchronizeTimeout(f"{what} did not finish in {timeout} s", device=self.index)
                 if not self._step() and not self._break_deadlock():
                     with self._changed:
-                        if condition():
-                            return
-                        self._changed.wait(0.05 if deadline is None else min(0.05, timeout or 0))
+                        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                        if not condition() and not self._can_step():
+                            self._changed.wait(left)
         finally:
             with self._changed:
                 self._waiters.remove(condition)
