@@ -21,12 +21,13 @@ from dfsched.architecture import Architecture
 from ktir.machine import F16Format
 from spyresim.engine.access import Patterns
 from spyresim.engine.costs import CostModel
+from spyresim.engine.instructions.copies import perform_copy
 from spyresim.engine.memories import GlobalMemory, Scratchpads
-from spyresim.engine.process import Context, Diverged, Executor
+from spyresim.engine.process import Context, Executor
 from spyresim.engine.races import Races, check_device_memory
 from spyresim.engine.report import Report, UnitReport, bound, cycles_of
 from spyresim.engine.scalars import binary, compare, select
-from spyresim.engine.state import Blocked, Cohort, Gang, Mark, Queue
+from spyresim.engine.state import Blocked, Cohort, Diverged, Gang, Mark, Queue
 from spyresim.engine.trace import Trace
 from spyresim.engine.values import Scalar
 from spyresim.errors import ControlFault, DeadlockFault, QueueFault, Site, UnsupportedError
@@ -312,7 +313,7 @@ class _Schedule:
             horizon = self.heap[0][0] if self.heap and self.outer.random is None else None
             try:
                 if entry.copies:
-                    executor.perform_copy(cohort, gang)
+                    perform_copy(executor, cohort, gang)
                 else:
                     executor.advance(cohort, gang, horizon, options.max_instructions)
             except Diverged as diverged:

@@ -21,6 +21,21 @@ from spyresim.engine.values import Scalar, Ticks, Vector, take
 Rows = npt.NDArray[np.intp]
 
 
+class Diverged(Exception):
+    """Control flow differs between the rows of a gang: `groups` are the sets of rows that agree."""
+
+    def __init__(self, groups: list[npt.NDArray[np.intp]]) -> None:
+        self.groups = groups
+        super().__init__(f"{len(groups)} groups")
+
+
+def uniform(value: Scalar) -> int:
+    """The one value of all rows; `Diverged` if they differ."""
+    if isinstance(value, int):
+        return value
+    raise Diverged([np.flatnonzero(value == known) for known in np.unique(value)])
+
+
 @attrs.frozen(eq=False)
 class ViewValue:
     """A view register: memory (index into `Image.memories`, one a row), start in bytes, descriptor."""

@@ -1,0 +1,109 @@
+"""Asynchronous copies: issue, execution, and the time that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from dfsched import image as im
+from spyresim.engine.access import addresses, base_index
+from spyresim.engine.races import join
+from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Mark
+from spyresim.engine.values import TICKS_PER_CYCLE, Ticks
+from spyresim.errors import ControlFault
+
+if TYPE_CHECKING:
+    from spyresim.engine.process import Executor
+
+
+def dma(x: Executor, cohort: Cohort, gang: Gang, i: im.Dma) -> bool:
+    if not gang.copy_room:
+        gang.blocked = Blocked("copy queue full", f"{len(gang.copies)} outstanding", gang.index)
+        return False
+    site = x.site(gang)
+    source, target = x.view(gang, i.source), x.view(gang, i.target)
+    sides = x.context.image.generators[i.generator].sides
+    bases = (
+        base_index(sides[0], gang.scalars, site),
+        base_index(sides[1], gang.scalars, site),
+    )
+    room = gang.copy_room.popleft()
+    join(gang.clock, room.clock)
+    start = np.maximum(gang.time, room.time)
+    x.spend(gang, start, TICKS_PER_CYCLE, "copy queue full", "issue copy")
+    gang.copies.append(Copy(i, source, target, bases, gang.time, gang.pc, x.tick(gang)))
+    gang.copies_issued += 1
+    gang.pc += 1
+    return True
+
+
+def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
+    """Do the oldest outstanding copy of a gang."""
+    copy = gang.copies[0]
+    site = attrs.evolve(x.site(gang), operation="dma", instance=copy.index)
+    generator = copy.instruction.generator
+    source = x.context.patterns.get(generator, 0, copy.source.view)
+    target = x.context.patterns.get(generator, 1, copy.target.view)
+    if source.step != target.step or len(source.offsets) != len(target.offsets):
+        raise ControlFault(
+            f"copy of {len(source.offsets)} elements of {source.step} bytes to {len(target.offsets)} of "
+            f"{target.step}",
+            site=site,
+        )
+    rows, strict = len(gang), x.context.strict
+    a = addresses(copy.source, copy.bases[0], source, rows, strict, site)
+    b = addresses(copy.target, copy.bases[1], target, rows, strict, site)
+    join(gang.copy_clock, copy.clock)
+    x.note_access(cohort, gang, copy.source, a, source.offsets, source.step, False, True, site)
+    x.note_access(cohort, gang, copy.target, b, target.offsets, target.step, True, True, site)
+    data = x.read(gang, copy.source, a, source.offsets, source.step, site)
+    x.write(gang, copy.target, b, target.offsets, target.step, data, site)
+    size = len(source.offsets) * source.step
+    start = np.maximum(copy.issued, gang.copy_end)
+    end = copy_end(x, gang, copy, start, source.lanes * source.step, source.steps)
+    gang.copies.popleft()
+    gang.copy_room.append(Mark(end, gang.copy_clock.copy()))
+    gang.copy_end = end
+    gang.copy_busy = gang.copy_busy + (end - start)
+    x.record(gang, "copy", "copies", start, end, size)
+
+
+def copy_end(x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int, steps: int) -> Ticks:
+    costs = x.context.costs
+    latency = 0
+    link = 0
+    end = start
+    for view, writing in ((copy.source, False), (copy.target, True)):
+        memory, _, _ = x.memory_of(gang, view)
+        if memory.memory_class is im.MemoryClass.REGISTER:
+            continue
+        link = max(link, costs.link_time(gang.kind, memory.kind, step_bytes, writing) * steps)
+        if memory.memory_class is im.MemoryClass.GLOBAL:
+            latency += costs.memory_latency(memory.kind)
+            size = costs.beats(gang.kind, memory.kind, step_bytes, writing) * steps
+            end = np.maximum(end, port(x, memory.kind, start, costs.port_time(memory.kind, size)))
+    return np.maximum(end, start + link) + latency
+
+
+def port(x: Executor, memory: str, arrival: Ticks, service: int) -> Ticks:
+    """When requests that arrive at these times leave the port that all cores share, first come first
+    served; requests of one batch are ordered by arrival, then by core."""
+    if service == 0:
+        return arrival
+    order = np.argsort(arrival, kind="stable")
+    positions = np.arange(len(arrival), dtype=np.int64)
+    free = x.context.port_free.get(memory, 0)
+    ready = np.maximum(arrival[order], free)
+    done = np.maximum.accumulate(ready - positions * service) + (positions + 1) * service
+    x.context.port_free[memory] = int(done[-1])
+    out = np.empty_like(done)
+    out[order] = done
+    return out
+
+
+HANDLERS: dict[type[im.Instruction], Callable[..., bool]] = {
+    im.Dma: dma,
+}

@@ -1,0 +1,85 @@
+"""Views, vector loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfsched import image as im
+from spyresim.engine.access import addresses, base_index
+from spyresim.engine.races import join
+from spyresim.engine.state import Cohort, Gang, ViewValue
+from spyresim.engine.values import TICKS_PER_CYCLE, Scalar
+from spyresim.errors import ControlFault
+
+if TYPE_CHECKING:
+    from spyresim.engine.process import Executor
+
+
+def make_view(x: Executor, cohort: Cohort, gang: Gang, i: im.MakeView) -> bool:
+    view = x.context.image.views[i.descriptor]
+    memory: Scalar = i.memory.index if isinstance(i.memory, im.MemoryId) else x.cell(gang, i.memory.index)
+    start = x.cell(gang, i.start.index) if isinstance(i.start, im.Column) else x.scalar(gang, i.start.index)
+    gang.views[i.dst] = ViewValue(memory, start * view.start_unit, view)
+    gang.pc += 1
+    return True
+
+
+def vector_load(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorLoad) -> bool:
+    if not x.drained(gang):
+        return False
+    view, site = x.view(gang, i.view), x.site(gang)
+    side = x.context.image.generators[i.generator].sides[0]
+    shape = x.context.patterns.get(i.generator, 0, view.view)
+    indices = base_index(side, gang.scalars, site)
+    base = addresses(view, indices, shape, len(gang), x.context.strict, site)
+    join(gang.clock, gang.copy_clock)
+    x.note_access(cohort, gang, view, base, shape.offsets, shape.step, False, False, site)
+    data = x.read(gang, view, base, shape.offsets, shape.step, site)
+    gang.vectors[i.dst] = x.lanes.from_bytes(view.view.element, data, site)
+    size = len(shape.offsets) * shape.step
+    start = np.maximum(gang.time, gang.copy_end)
+    x.spend(gang, start, access_cost(x, gang, view, size, False), "copies", "load")
+    gang.pc += 1
+    return True
+
+
+def vector_store(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorStore) -> bool:
+    if not x.drained(gang):
+        return False
+    view, site = x.view(gang, i.view), x.site(gang)
+    vector = x.vector(gang, i.source)
+    side = x.context.image.generators[i.generator].sides[0]
+    shape = x.context.patterns.get(i.generator, 0, view.view)
+    if shape.lanes * shape.steps != vector.lanes or vector.element.bits != view.view.element.bits:
+        raise ControlFault(
+            f"set has {shape.lanes * shape.steps} points of {view.view.element.mlir} but vector has "
+            f"{vector.lanes} lanes of {vector.element.mlir}",
+            site=site,
+        )
+    indices = base_index(side, gang.scalars, site)
+    base = addresses(view, indices, shape, len(gang), x.context.strict, site)
+    join(gang.clock, gang.copy_clock)
+    x.note_access(cohort, gang, view, base, shape.offsets, shape.step, True, False, site)
+    x.write(gang, view, base, shape.offsets, shape.step, x.lanes.to_bytes(vector), site)
+    size = len(shape.offsets) * shape.step
+    start = np.maximum(gang.time, gang.copy_end)
+    x.spend(gang, start, access_cost(x, gang, view, size, True), "copies", "store")
+    gang.pc += 1
+    return True
+
+
+def access_cost(x: Executor, gang: Gang, view: ViewValue, size: int, writing: bool) -> int:
+    memory, _, _ = x.memory_of(gang, view)
+    if memory.memory_class is im.MemoryClass.REGISTER:
+        return TICKS_PER_CYCLE
+    return x.context.costs.link_time(gang.kind, memory.kind, size, writing)
+
+
+HANDLERS: dict[type[im.Instruction], Callable[..., bool]] = {
+    im.MakeView: make_view,
+    im.VectorLoad: vector_load,
+    im.VectorStore: vector_store,
+}
