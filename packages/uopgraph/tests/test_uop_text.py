@@ -124,6 +124,13 @@ def test_infix(x: UOp, text: str) -> None:
     assert infix(x) == text
 
 
+def test_infix_of_repeated_squaring_is_short() -> None:
+    x = A
+    for _ in range(200):
+        x = x * x
+    assert len(infix(x)) < 50_000
+
+
 # tracing ----------------------------------------------------------------------------------------
 
 

@@ -83,12 +83,17 @@ def range_name(node: UOp) -> str:
     return "r" + "_".join(str(i).replace("-", "m") for i in node.arg if not isinstance(i, AxisType))
 
 
-def infix(root: UOp) -> str:
+def infix(root: UOp, limit: int = 20_000) -> str:
     """Infix text of an expression: Python's operators and precedence, ``//`` and ``%`` floor,
-    ``(t if c else f)``, ranges as ``r<ids>``, Variables by name. A shared part is written at each use."""
+    ``(t if c else f)``, ranges as ``r<ids>``, Variables by name.
+
+    A shared part is written at each use, which can be exponential: a part of more than `limit` characters is
+    written as ``<OP...>``.
+    """
     text: dict[UOp, tuple[str, int]] = {}
     for node in root.toposort():
-        text[node] = _infix_node(node, [text[s] for s in node.src])
+        found = _infix_node(node, [text[s] for s in node.src])
+        text[node] = found if len(found[0]) <= limit else (f"<{node.op.name}...>", _ATOM)
     return text[root][0]
 
 

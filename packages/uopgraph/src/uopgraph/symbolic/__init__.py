@@ -37,7 +37,16 @@ def simplify(node: UOp, fast: bool = False) -> UOp:
     """Apply the exact rules (with ``fast=True`` also those of real arithmetic) to a fixed point."""
     if node.op is Ops.CONST:
         return node
-    return graph_rewrite(sort_long_sums(node), fast_symbolic if fast else symbolic, name="simplify")
+    if fast:
+        return graph_rewrite(sort_long_sums(node), fast_symbolic, name="simplify")
+    known: UOp | bool | None = node._cache.get("simplified")
+    if known is not None:
+        return known if isinstance(known, UOp) else node
+    result = graph_rewrite(sort_long_sums(node), symbolic, name="simplify")
+    # True instead of the node itself: a node must not hold itself
+    node._cache["simplified"] = True if result is node else result
+    result._cache["simplified"] = True
+    return result
 
 
 def simplify_index(node: UOp) -> UOp:

@@ -140,6 +140,28 @@ def _same_conditions(root: UOp, c: UOp, t: UOp, f: UOp, t2: UOp, f2: UOp) -> UOp
     return c.where(root.rebuild((t, t2)), root.rebuild((f, f2))) if constant else None
 
 
+def _merged(c: UOp, t: UOp, f: UOp, t2: UOp, f2: UOp) -> UOp | None:
+    """``where(c,t,f) + where(c,t2,f2)`` when each branch pair is constant or has a 0 (exact dtypes)."""
+    if any(x.is_invalid for x in (t, f, t2, f2)):
+        return None
+
+    def plain(a: UOp, b: UOp) -> bool:
+        return (a.op is Ops.CONST and (b.op is Ops.CONST or a.arg == 0)) or (b.op is Ops.CONST and b.arg == 0)
+
+    return c.where(t + t2, f + f2) if plain(t, t2) and plain(f, f2) else None
+
+
+def _complementary(root: UOp, c: UOp, t: UOp, f: UOp, t2: UOp, f2: UOp) -> UOp | None:
+    """A8: ``where(c,t,0) + where(c,0,f)`` is ``where(c,t,f)``."""
+    return _merged(c, t, f, t2, f2)
+
+
+def _under_sum(root: UOp, y: UOp, c: UOp, t: UOp, f: UOp, t2: UOp, f2: UOp) -> UOp | None:
+    """A8 in a longer sum: ``(y + where(c,t,f)) + where(c,t2,f2)``."""
+    found = _merged(c, t, f, t2, f2)
+    return None if found is None or found.dtype is not root.dtype else y + found
+
+
 def _occurs(target: UOp, root: UOp) -> bool | None:
     """Whether `target` is at or below `root`; None when the search meets an INDEX or grows too large."""
     if root.depth > _CLOSURE:
@@ -209,6 +231,10 @@ def _cast_bool_unequal(root: UOp, b: UOp, c: UOp) -> UOp:
 
 def _bool_op(op: Ops) -> UPat:
     return UPat(op, dtypes.bool, (UPat.var("x", dtypes.bool), UPat.var("y", dtypes.bool)), name="root")
+
+
+def _branches(t: str, f: str) -> UPat:
+    return UPat(Ops.WHERE, src=(UPat.var("c"), UPat.var(t), UPat.var(f)))
 
 
 _x: Final = UPat.var("x")
@@ -330,6 +356,16 @@ general: Final = PatternMatcher(
                 ),
             ),
             _same_conditions,
+        ),
+        (UPat(Ops.ADD, _EXACT, (_branches("t", "f"), _branches("t2", "f2")), name="root"), _complementary),
+        (
+            UPat(
+                Ops.ADD,
+                _EXACT,
+                (UPat(Ops.ADD, _EXACT, (UPat.var("y"), _branches("t", "f"))), _branches("t2", "f2")),
+                name="root",
+            ),
+            _under_sum,
         ),
         (UPat(Ops.WHERE, name="root", src=(UPat.var("c"), UPat.var("t"), UPat.var("f"))), _close),
         # S11, S17, S18, A12
