@@ -75,15 +75,14 @@ def stride(number: int, side: int) -> Flip:
     return flip
 
 
-def relocated(number: int) -> Flip:
-    """A correction goes to the value of the neighbouring symbol."""
+def exchanged(first: int, second: int) -> Flip:
+    """Two corrections go to each other's cell. (The cells name their symbol, so the image stays valid.)"""
 
     def flip(image: im.Image) -> im.Image:
         relocations, cells = list(image.relocations), list(image.cells)
-        one = relocations[number]
-        slot = (one.slot + 1) % len(image.symbols)
-        relocations[number] = attrs.evolve(one, slot=slot)
-        cells[one.cell] = image.symbols[slot].id  # a consistent image; otherwise it is refused at once
+        a, b = relocations[first], relocations[second]
+        relocations[first], relocations[second] = attrs.evolve(a, slot=b.slot), attrs.evolve(b, slot=a.slot)
+        cells[a.cell], cells[b.cell] = cells[b.cell], cells[a.cell]
         return attrs.evolve(image, relocations=tuple(relocations), cells=tuple(cells))
 
     return flip
@@ -108,9 +107,9 @@ FLIPS: dict[str, Flip] = {
     "stride of the first input": stride(0, 0),
     "stride of the second input": stride(1, 0),
     "stride of the output": stride(4, 1),
-    "correction of the shift": relocated(0),
-    "correction of an address": relocated(2),
-    "correction of a later core's address": relocated(40),
+    "corrections of the shift and an address": exchanged(0, 1),
+    "corrections of both inputs": exchanged(1, 2),
+    "corrections of two cores": exchanged(2, 5),
 }
 
 
