@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ktir.attributes import DenseArrayAttr, IntegerAttr
 from ktir.constraints import ANY_MEMREF, INDEX, MEMREF
 from ktir.context import Dialect
-from ktir.dialects.slices import static_array, static_values
+from ktir.dialects.slices import parse_element, print_element, static_array, static_values
 from ktir.errors import Diagnostic
 from ktir.ir import Operation
 from ktir.opdef import (
@@ -131,26 +131,13 @@ class Load(Operation):
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Load:
-        use = parser.parse_operand()
-        indices = parser.parse_comma_list("[", "]", parser.parse_operand)
-        attributes = parser.parse_attr_dict()
-        parser.expect(":", "in front of the memref type")
-        start = parser.offset
-        type = parser.parse_type()
-        if not isinstance(type, MemRefType):
-            raise parser.error_at(start, f"expected a ranked memref type, got '{type}'")
-        values = [parser.resolve(use, type), *parser.resolve_all(indices, [INDEX_TYPE] * len(indices))]
+        use, indices, attributes, type = parse_element(parser, MemRefType, "memref")
+        values = [parser.resolve(use, type), *indices]
         return cls.create(values, (type.element,), attributes, location=parser.location)
 
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
-        printer.operand(self.memref)
-        printer.write("[")
-        printer.operands(self.indices)
-        printer.write("]")
-        printer.attr_dict(self.attributes)
-        printer.write(" : ")
-        printer.type(self.memref.type)
+        print_element(printer, self.memref, self.indices, self.attributes)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = self.memref.type
@@ -171,29 +158,15 @@ class Store(Operation):
     def parse_custom(cls, parser: OpParser) -> Store:
         value = parser.parse_operand()
         parser.expect(",", "behind the value")
-        use = parser.parse_operand()
-        indices = parser.parse_comma_list("[", "]", parser.parse_operand)
-        attributes = parser.parse_attr_dict()
-        parser.expect(":", "in front of the memref type")
-        start = parser.offset
-        type = parser.parse_type()
-        if not isinstance(type, MemRefType):
-            raise parser.error_at(start, f"expected a ranked memref type, got '{type}'")
-        values = parser.resolve_all([value, use], [type.element, type])
-        values += parser.resolve_all(indices, [INDEX_TYPE] * len(indices))
+        use, indices, attributes, type = parse_element(parser, MemRefType, "memref")
+        values = [*parser.resolve_all([value, use], [type.element, type]), *indices]
         return cls.create(values, (), attributes, location=parser.location)
 
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.operand(self.value)
         printer.write(", ")
-        printer.operand(self.memref)
-        printer.write("[")
-        printer.operands(self.indices)
-        printer.write("]")
-        printer.attr_dict(self.attributes)
-        printer.write(" : ")
-        printer.type(self.memref.type)
+        print_element(printer, self.memref, self.indices, self.attributes)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = self.memref.type

@@ -1,15 +1,23 @@
-"""What tensor and memref operations with offsets, sizes and strides share.
+"""What tensor and memref operations with indices, or with offsets, sizes and strides, share.
 
 Dynamic positions are None here and -9223372036854775808 in the ``static_*`` attributes, as in MLIR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
-from ktir.types import I64
+from ktir.ir import Value
+from ktir.types import I64, INDEX, ShapedType
+
+if TYPE_CHECKING:
+    from ktir.parser import OpParser, Unresolved
+    from ktir.printer import Printer
+
+S = TypeVar("S", bound=ShapedType)
 
 DYNAMIC = -9223372036854775808
 
@@ -24,3 +32,31 @@ def static_values(attribute: Attribute | None) -> tuple[int | None, ...]:
     if not isinstance(attribute, DenseArrayAttr):
         return ()
     return tuple(None if value == DYNAMIC else value for value in attribute.values)
+
+
+def parse_element(
+    parser: OpParser, kind: type[S], noun: str
+) -> tuple[Unresolved, list[Value], dict[str, Attribute], S]:
+    """``%x[%i, %j] {...} : type``: the shaped operand (not resolved), indices, attributes and its type."""
+    use = parser.parse_operand()
+    indices = parser.parse_comma_list("[", "]", parser.parse_operand)
+    attributes = parser.parse_attr_dict()
+    parser.expect(":", f"in front of the {noun} type")
+    start = parser.offset
+    type = parser.parse_type()
+    if not isinstance(type, kind):
+        raise parser.error_at(start, f"expected a ranked {noun} type, got '{type}'")
+    return use, parser.resolve_all(indices, [INDEX] * len(indices)), attributes, type
+
+
+def print_element(
+    printer: Printer, shaped: Value, indices: Sequence[Value], attributes: Mapping[str, Attribute]
+) -> None:
+    """The inverse of `parse_element`."""
+    printer.operand(shaped)
+    printer.write("[")
+    printer.operands(indices)
+    printer.write("]")
+    printer.attr_dict(attributes)
+    printer.write(" : ")
+    printer.type(shaped.type)

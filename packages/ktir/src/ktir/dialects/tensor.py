@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ktir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, int_array
 from ktir.constraints import INDEX, RANKED_TENSOR, TENSOR
 from ktir.context import Dialect
-from ktir.dialects.slices import static_array, static_values
+from ktir.dialects.slices import parse_element, print_element, static_array, static_values
 from ktir.errors import Diagnostic
 from ktir.ir import Operation
 from ktir.opdef import (
@@ -104,26 +104,13 @@ class Extract(Operation):
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Extract:
-        use = parser.parse_operand()
-        indices = parser.parse_comma_list("[", "]", parser.parse_operand)
-        attributes = parser.parse_attr_dict()
-        parser.expect(":", "in front of the tensor type")
-        start = parser.offset
-        type = parser.parse_type()
-        if not isinstance(type, TensorType):
-            raise parser.error_at(start, f"expected a ranked tensor type, got '{type}'")
-        values = [parser.resolve(use, type), *parser.resolve_all(indices, [INDEX_TYPE] * len(indices))]
+        use, indices, attributes, type = parse_element(parser, TensorType, "tensor")
+        values = [parser.resolve(use, type), *indices]
         return cls.create(values, (type.element,), attributes, location=parser.location)
 
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
-        printer.operand(self.source)
-        printer.write("[")
-        printer.operands(self.indices)
-        printer.write("]")
-        printer.attr_dict(self.attributes)
-        printer.write(" : ")
-        printer.type(self.source.type)
+        print_element(printer, self.source, self.indices, self.attributes)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.source.type)
@@ -149,29 +136,15 @@ class Insert(Operation):
     def parse_custom(cls, parser: OpParser) -> Insert:
         scalar = parser.parse_operand()
         parser.expect("into", "behind the scalar")
-        dest = parser.parse_operand()
-        indices = parser.parse_comma_list("[", "]", parser.parse_operand)
-        attributes = parser.parse_attr_dict()
-        parser.expect(":", "in front of the tensor type")
-        start = parser.offset
-        type = parser.parse_type()
-        if not isinstance(type, TensorType):
-            raise parser.error_at(start, f"expected a ranked tensor type, got '{type}'")
-        values = parser.resolve_all([scalar, dest], [type.element, type])
-        values += parser.resolve_all(indices, [INDEX_TYPE] * len(indices))
+        dest, indices, attributes, type = parse_element(parser, TensorType, "tensor")
+        values = [*parser.resolve_all([scalar, dest], [type.element, type]), *indices]
         return cls.create(values, (type,), attributes, location=parser.location)
 
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.operand(self.scalar)
         printer.write(" into ")
-        printer.operand(self.dest)
-        printer.write("[")
-        printer.operands(self.indices)
-        printer.write("]")
-        printer.attr_dict(self.attributes)
-        printer.write(" : ")
-        printer.type(self.dest.type)
+        print_element(printer, self.dest, self.indices, self.attributes)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.dest.type)
