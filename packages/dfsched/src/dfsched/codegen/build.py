@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from dfsched.architecture import Architecture
 from dfsched.codegen.coordinator import CoordinatorEmitter, window
-from dfsched.codegen.errors import CodegenError
+from dfsched.codegen.errors import CodegenError, unsupported
 from dfsched.codegen.facts import KernelFacts, ProgramFacts, collect_facts
 from dfsched.codegen.registers import Allocated, VirtualCode
 from dfsched.codegen.scalars import uses_of
@@ -160,8 +160,8 @@ class _Builder:
             emitter.scalars[facts.body.arguments[position]] = register
         for op in _needed(facts.body, unit):
             emitter.operation(op)
-        terminator = unit.body.block.terminator
-        assert isinstance(terminator, Return)
+        if not isinstance(unit.body.block.terminator, Return):
+            raise unsupported(unit, label, "its body does not end in dataflow.return")
         emitter.block(unit.body.block)
         emitter.finish()
         allocated = emitter.out.allocate()

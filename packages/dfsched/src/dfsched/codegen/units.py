@@ -138,7 +138,8 @@ class UnitEmitter(ScalarEmitter):
         rows = self.rows(value)
         numbers = tuple(cell for cell in rows or () if isinstance(cell, int))
         handles = self._handles(value)
-        if rows is None or len(numbers) != len(rows) or any(self.hardware.is_memory(h) for h in handles):
+        is_unit = bool(handles) and not any(self.hardware.is_memory(h) for h in handles)
+        if rows is None or len(numbers) != len(rows) or not is_unit:
             raise self.unsupported(op, "an operand that is no unit known before the program runs")
         return numbers
 
@@ -259,7 +260,8 @@ class UnitEmitter(ScalarEmitter):
         handles = self._handles(op.memory)
         rows = self.rows(op.memory)
         numbers = tuple(cell for cell in rows or () if isinstance(cell, int))
-        if rows is None or len(numbers) != len(rows) or not all(self.hardware.is_memory(h) for h in handles):
+        is_memory = bool(handles) and all(self.hardware.is_memory(h) for h in handles)
+        if rows is None or len(numbers) != len(rows) or not is_memory:
             raise self.unsupported(op, "a memory operand that is no memory known before the program runs")
         return numbers
 
