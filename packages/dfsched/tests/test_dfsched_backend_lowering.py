@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dfsched
 import ktir
@@ -752,3 +755,36 @@ def test_splitting_file_names() -> None:
     lowered = ktir.print_module(wrap_programs(dfir(SIMPLE)))
     twice = lowered.replace("@local_schedule_0_body", '@"a b_body"').replace("@local_schedule_0", '@"a b"')
     assert "a_b.mlir" in split(ktir.parse(twice))
+
+
+@pytest.mark.sweep(default=40, full=2000)
+@given(st.randoms(use_true_random=False))
+def test_changed_text_is_lowered_or_refused(random: Random) -> None:
+    """Whatever a valid module holds, the passes lower it or say what is wrong; nothing else is raised."""
+    lines = ktir.print_module(parse(SIMPLE)).splitlines()
+    for _ in range(random.choice([1, 1, 2])):
+        number = random.randrange(len(lines))
+        words = list(
+            re.finditer(r'%\w+|\b\d+\b|"[^"]*"|\b(addf|addi|muli|f16|index|parallel)\b', lines[number])
+        )
+        if not words:
+            continue
+        word = random.choice(words)
+        if word.group()[0] == "%":
+            pool = [v for line in lines[:number] for v in re.findall(r"%\w+", line)]
+        elif word.group()[0] == '"':
+            pool = [v for line in lines for v in re.findall(r'"[^"]*"', line)]
+        else:
+            pool = ["0", "1", "2", "3", "64", "-5", "1000000", "mulf", "f32", "i1", "divui", "reduction"]
+        lines[number] = (
+            lines[number][: word.start()] + random.choice(pool or ["0"]) + lines[number][word.end() :]
+        )
+    try:
+        module = parse("\n".join(lines))
+    except ktir.KtirError:
+        return
+    try:
+        lowered = wrap_programs(lower_to_dfir(lower_to_ktdflow(module, SAMPLE), SAMPLE))
+    except LoweringError:
+        return
+    ktir.verify(lowered)

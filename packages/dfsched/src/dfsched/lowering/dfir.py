@@ -7,7 +7,7 @@ from dfsched.dialects.dataflow import GetUnit, ProgramUnit
 from dfsched.dialects.symbol import CreateId
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.function_builder import FunctionBuilder
-from dfsched.lowering.functions import grid_size, map_functions
+from dfsched.lowering.functions import check_structured, grid_size, map_functions
 from dfsched.lowering.program_unit import ProgramUnitBuilder
 from dfsched.lowering.symbols import SymbolAllocator
 from dfsched.lowering.unit_kinds import UnitKinds
@@ -53,6 +53,7 @@ def lower_to_dfir(module: Module, architecture: Architecture) -> Module:
 def _function(
     function: Func, architecture: Architecture, symbols: SymbolAllocator, byte_addresses: bool
 ) -> Func:
+    check_structured(function)
     block = function.body.block
     uses = DefUse(function)
     work = list(block.operations[:-1])

@@ -10,7 +10,7 @@ from dfsched.architecture import Architecture
 from dfsched.dialects.ktdf import Pipeline, Private, Stage
 from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.lowering.errors import LoweringError
-from dfsched.lowering.functions import grid_size, map_functions
+from dfsched.lowering.functions import check_structured, grid_size, map_functions
 from dfsched.lowering.hazards import place_signals
 from dfsched.lowering.stage_graph import local_edges, topological
 from dfsched.lowering.stage_units import StageUnits, assign_units
@@ -32,6 +32,7 @@ def _function(function: Func, architecture: Architecture) -> Func:
     stages = _post_order_stages(function)
     if not stages:
         return function
+    check_structured(function)
     uses = DefUse(function)
     units = assign_units(stages, uses, grid_size(function))
     if not any(units.queries.values()):

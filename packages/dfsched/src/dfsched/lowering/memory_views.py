@@ -270,6 +270,10 @@ class MemoryViews:
         architecture = self.unit.shared.architecture
         mapped = op.attributes.get("ktdf_arch.maps_to")
         if isinstance(mapped, StringAttr) and architecture.is_memory(mapped.value):
+            if not architecture.is_private(mapped.value):
+                raise LoweringError.at(
+                    op.location, f"'{op.name}' is mapped to '{mapped.value}', which is no register memory"
+                )
             return mapped.value
         name = self.unit.kind.name
         for memory in architecture.memories:

@@ -167,6 +167,8 @@ class Private(Operation):
         if parser.accept("->"):
             types = parser.parse_comma_list("(", ")", parser.parse_type)
         body = _one_block(parser.parse_region())
+        if len(body.blocks) > 1:
+            raise parser.error("expected the body of 'ktdf.private' to be one block")
         block = body.block
         if not block.operations or not isinstance(block.operations[-1], PrivateYield):
             body = Region((block.replace(operations=(*block.operations, PrivateYield.create())),))
