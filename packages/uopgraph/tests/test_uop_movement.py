@@ -298,3 +298,16 @@ def test_out_of_bounds_indices() -> None:
     far = UOp.range(10**6, 8)
     with pytest.raises(UnsupportedError, match="1000000 points"):
         check_access(x.index(far.valid((far * far) < 100), j))
+
+
+def test_slices_with_symbolic_bounds() -> None:
+    """A bound may be an expression also where the dimension has a known size; a step may not."""
+    x = UOp.new_buffer("cpu", 64, dtypes.float32).reshape(16, 4)
+    at = UOp.variable("at", 0, 15)
+    assert x[at : at + 1].shape == (1, 4)
+    (length, width) = x[: at + 1].shape
+    assert width == 4
+    assert length is (at + 1).simplify()
+    assert x[at].shape == (4,)
+    with pytest.raises(ShapeError, match="a step needs"):
+        x[at::2]

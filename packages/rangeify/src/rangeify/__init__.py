@@ -17,7 +17,7 @@ from rangeify.errors import (
 )
 from rangeify.executor import run
 from rangeify.realization import realize
-from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, ScheduleFormatError
+from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, ScheduleFormatError, Variable
 from rangeify.tensor import Tensor
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Tensor",
     "UnsupportedDtype",
     "UnsupportedError",
+    "Variable",
     "realize",
     "run",
     "schedule",

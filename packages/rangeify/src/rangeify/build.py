@@ -10,7 +10,7 @@ from rangeify.callify import check_call, transform_to_call
 from rangeify.config import Config
 from rangeify.lowering import Lowered, lower_call
 from rangeify.memory import lifetimes, place
-from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule
+from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, Variable
 from rangeify.tensor import Tensor
 from uopgraph import Ops, UOp
 
@@ -41,8 +41,9 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
         check_call(result.call)
     lowered = lower_call(result.call, config)
     mentioned = [n for n in sink.toposort() if n.op is Ops.BUFFER]
-    outputs = [t.uop.substitute(result.buffer_map, name="outputs", walk=True) for t in tensors]
-    made = _Made(lowered, result.call.src[1:], mentioned, outputs)
+    free = {n: n.unbound() for n in sink.toposort() if n.is_bound_var}
+    outputs = [t.uop.substitute({**result.buffer_map, **free}, name="outputs", walk=True) for t in tensors]
+    made = _Made(lowered, result.call.src[1:], mentioned, outputs, result.variables)
     return Built(made.schedule(config), result.buffer_map)
 
 
@@ -52,6 +53,18 @@ class _Made:
     arguments: tuple[UOp, ...]
     mentioned: list[UOp]
     outputs: list[UOp]
+    values: Mapping[UOp, int | None]
+
+    def _variables(self) -> tuple[Variable, ...]:
+        """Exactly the Variables that an item or an output uses, by name."""
+        users = [*(c.src[0] for c in self.lowered.linear.src), *self.outputs]
+        used = {v for u in users for v in u.toposort() if v.is_variable}
+        found = []
+        for v, value in self.values.items():
+            if v in used:
+                low, high = v.arg.vmin_vmax
+                found.append(Variable(v.expr, low, high, v.arg.multiple_of or 1, value))
+        return tuple(sorted(found, key=lambda v: v.name))
 
     def schedule(self, config: Config) -> Schedule:
         calls = self.lowered.linear.src
@@ -88,7 +101,7 @@ class _Made:
             plan_arena(items, buffers, config),
             tuple(number[b] for b in inputs),
             tuple(o.substitute(slots, name="number outputs", walk=True) for o in self.outputs),
-            {},
+            self._variables(),
             nodes,
         )
 

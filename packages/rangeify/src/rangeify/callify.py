@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from rangeify import storage
-from rangeify.errors import UnsupportedError, require
+from rangeify.errors import BindError, UnsupportedError, require
 from uopgraph import GroupOp, Ops, UOp
 
 
@@ -24,6 +24,7 @@ class CallResult:
 
     call: UOp
     buffer_map: Mapping[UOp, UOp]
+    variables: Mapping[UOp, int | None]
 
 
 def is_virtual(node: UOp) -> bool:
@@ -88,6 +89,16 @@ class _Storing:
     new: dict[UOp, UOp] = attrs.field(factory=dict)
     stored: dict[UOp, UOp] = attrs.field(factory=dict)
     effects: dict[UOp, None] = attrs.field(factory=dict)
+    variables: dict[UOp, int | None] = attrs.field(factory=dict)
+
+    def variable(self, node: UOp) -> UOp:
+        """The free form of a Variable: bodies do not depend on values. Two values of one name do not meet."""
+        free, value = node.unbound(), node.arg.val
+        old = self.variables.get(free)
+        if value is not None and old is not None and old != value:
+            raise BindError(f"bind mismatch on {node.expr}, {old} != {value}")
+        self.variables[free] = old if value is None else value
+        return free
 
     def value(self, node: UOp, now: UOp) -> UOp:
         """A numbered value gets a buffer and a STORE into it."""
@@ -161,7 +172,8 @@ def transform_to_call(
         if node.op in (Ops.COPY, Ops.UNSHARD, Ops.MSTACK, Ops.MSELECT, Ops.ALLREDUCE, Ops.CALL):
             raise UnsupportedError(f"{node.op.name} of tensors (several devices and nested calls)")
         if node.is_variable:
-            raise UnsupportedError("Variables in tensor expressions")
+            pass_.new[node] = pass_.variable(node)
+            continue
         now = node.rebuild(tuple(pass_.new[s] for s in node.src))
         if node.op is Ops.CONTIGUOUS and (view := _storage_view(now.src[0])) is not None:
             pass_.stored[node] = now = view
@@ -170,7 +182,7 @@ def transform_to_call(
         elif node in pass_.numbered:
             now = pass_.value(node, now)
         pass_.new[node] = now
-    return CallResult(_parametrise(UOp.make_sink(*pass_.effects)), pass_.stored)
+    return CallResult(_parametrise(UOp.make_sink(*pass_.effects)), pass_.stored, pass_.variables)
 
 
 def _parametrise(sink: UOp) -> UOp:

@@ -170,7 +170,7 @@ def apply_ranges(sink: UOp, found: Ranges) -> UOp:
 
 def _read(x: UOp, s: UOp, found: Ranges, new: dict[UOp, UOp], stages: dict[UOp, UOp]) -> UOp:
     """What stands for data source `s` in the ranged form of `x`."""
-    if s not in found.inputs and s.op not in _STORAGE:
+    if s.is_variable or (s not in found.inputs and s.op not in _STORAGE):
         return new[s]
     at = seen_by(x, s, found.inputs[x])
     if s.op in _STORAGE:

@@ -9,10 +9,41 @@ from typing import Any
 
 import attrs
 
-from rangeify.errors import RangeifyError
+from rangeify.errors import BindError, RangeifyError
 from rangeify.kernels import loops_of, store_of
 from rangeify.storage import named_dtype
 from uopgraph import DType, KernelInfo, Ops, UOp, from_json, to_json
+
+
+@attrs.frozen
+class Variable:
+    """A named integer that is known when a schedule runs: low <= value <= high, a multiple of `multiple_of`.
+    ``value`` is what it was bound to when the schedule was made, None when it was not."""
+
+    name: str
+    low: int
+    high: int
+    multiple_of: int = 1
+    value: int | None = None
+
+    def check(self, value: int | None) -> int:
+        """`value` if it is allowed; raises :class:`BindError` otherwise."""
+        if value is None:
+            raise BindError(f"no value for the Variable {self.name}")
+        if not self.low <= value <= self.high:
+            raise BindError(f"{self.name} = {value} is not in [{self.low}, {self.high}]")
+        if value % self.multiple_of:
+            raise BindError(f"{self.name} = {value} is no multiple of {self.multiple_of}")
+        return value
+
+
+def bind(variables: tuple[Variable, ...], bindings: Mapping[str, int] | None) -> dict[str, int]:
+    """The value of every Variable: from `bindings`, else what it was bound to. Raises :class:`BindError`."""
+    given = dict(bindings or {})
+    unknown = sorted(given.keys() - {v.name for v in variables})
+    if unknown:
+        raise BindError(f"no Variable is called {', '.join(unknown)}")
+    return {v.name: v.check(given.get(v.name, v.value)) for v in variables}
 
 
 class Role(enum.Enum):
@@ -101,7 +132,7 @@ class Schedule:
     arena: Arena
     inputs: tuple[int, ...]
     outputs: tuple[UOp, ...]
-    variables: Mapping[str, int | None] = attrs.field(factory=dict)
+    variables: tuple[Variable, ...] = ()
     nodes: tuple[UOp, ...] | None = None
 
     @property
@@ -144,7 +175,7 @@ class Schedule:
             },
             "inputs": list(self.inputs),
             "outputs": [json.loads(to_json(o)) for o in self.outputs],
-            "variables": dict(self.variables),
+            "variables": [attrs.asdict(v) for v in self.variables],
         }
         return json.dumps(data, indent=1)
 
@@ -182,7 +213,7 @@ def _decode(data: dict[str, Any]) -> Schedule:
     for item in items:
         if item.body.op is not Ops.SINK or not isinstance(item.body.arg, KernelInfo):
             raise ScheduleFormatError(f"{item.body.op.name} is no kernel body")
-        slots = {n.arg.slot for n in item.body.toposort() if n.op is Ops.PARAM}
+        slots = {n.arg.slot for n in item.body.toposort() if n.op is Ops.PARAM and not n.is_variable}
         if slots != set(range(len(item.buffers))) or not all(0 <= b < len(buffers) for b in item.buffers):
             raise ScheduleFormatError(f"the arguments of kernel {item.name} do not fit its body")
         loops_of(item.body)
@@ -197,5 +228,5 @@ def _decode(data: dict[str, Any]) -> Schedule:
         Arena(arena["nbytes"], arena["alignment"], offsets),
         tuple(data["inputs"]),
         tuple(from_json(json.dumps(o)) for o in data["outputs"]),
-        dict(data["variables"]),
+        tuple(Variable(**v) for v in data["variables"]),
     )

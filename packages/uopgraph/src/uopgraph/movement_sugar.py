@@ -224,12 +224,13 @@ class MovementSugar:
         size = self.shape[axis]
         if k == slice(None):
             return self
-        if not isinstance(size, int):
+        known = all(v is None or hasattr(v, "__index__") for v in (k.start, k.stop))
+        if not isinstance(size, int) or not known:
             if k.step in (None, 1):
                 start: sint = 0 if k.start is None else k.start
                 stop: sint = size if k.stop is None else k.stop
                 return self._window(axis, start, stop - start)
-            raise ShapeError("INDEX", "a step needs a dimension of known size")
+            raise ShapeError("INDEX", "a step needs a dimension and bounds of known size")
         span = range(*k.indices(size))
         if len(span) == 0:
             return self._window(axis, 0, 0)

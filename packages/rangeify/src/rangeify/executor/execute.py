@@ -12,8 +12,9 @@ from rangeify import storage
 from rangeify.errors import InputError, ScheduleError
 from rangeify.executor.expression import evaluate_expression
 from rangeify.executor.kernel import run_kernel
-from rangeify.schedule_types import Buffer, Role, Schedule
+from rangeify.schedule_types import Buffer, Role, Schedule, bind
 from rangeify.storage import Array, numpy_dtype
+from uopgraph import UOp
 
 #: Arrays by position in ``schedule.inputs``, or by buffer name, or None for what the Tensors hold.
 InputLike: TypeAlias = "Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike] | None"
@@ -22,7 +23,12 @@ _POISON: Final = 0xCD
 _GUARD: Final = 256
 
 
-def run(schedule: Schedule, inputs: InputLike = None, order: int | None = None) -> tuple[Array, ...]:
+def run(
+    schedule: Schedule,
+    inputs: InputLike = None,
+    order: int | None = None,
+    bindings: Mapping[str, int] | None = None,
+) -> tuple[Array, ...]:
     """Execute `schedule` with NumPy and return the values of the scheduled Tensors, in their order.
 
     May be called any number of times; nothing but the returned arrays changes. `inputs` replaces what the
@@ -31,23 +37,39 @@ def run(schedule: Schedule, inputs: InputLike = None, order: int | None = None) 
     None runs each kernel in one block. Temporaries live in one poisoned arena with guard zones, exactly as
     planned.
 
-    Raises :class:`InputError` for inputs that do not fit.
+    `bindings` gives values to Variables by name, over those that they were bound to.
+
+    Raises :class:`InputError` for inputs that do not fit, :class:`BindError` for Variables.
     """
-    memory = execute(schedule, inputs, order)
+    memory = execute(schedule, inputs, order, bindings)
+    values = bind(schedule.variables, bindings)
     return tuple(
-        np.array(evaluate_expression(out, lambda p: memory[p.arg.slot]), copy=True)
+        np.array(evaluate_expression(with_values(out, values), lambda p: memory[p.arg.slot]), copy=True)
         for out in schedule.outputs
     )
 
 
-def execute(schedule: Schedule, inputs: InputLike = None, order: int | None = None) -> list[Array]:
+def with_values(node: UOp, values: Mapping[str, int]) -> UOp:
+    """An expression with its Variables replaced by constants."""
+    constants = {v: UOp.const(values[v.expr]) for v in node.toposort() if v.is_variable}
+    return node.substitute(constants, name="bind", walk=True)
+
+
+def execute(
+    schedule: Schedule,
+    inputs: InputLike = None,
+    order: int | None = None,
+    bindings: Mapping[str, int] | None = None,
+) -> list[Array]:
     """Run every item; the array of each buffer of ``schedule.buffers`` afterwards."""
     given = bind_inputs(schedule, inputs)
+    values = bind(schedule.variables, bindings)
     arena = np.full(schedule.arena.nbytes + 2 * _GUARD, _POISON, np.uint8)
     memory = [_allocate(i, buffer, schedule, given, arena) for i, buffer in enumerate(schedule.buffers)]
     rng = None if order is None else np.random.default_rng(order)
     for item in schedule.items:
-        run_kernel(item.body, [memory[b] for b in item.buffers], rng)
+        body = with_values(item.body, values) if values else item.body
+        run_kernel(body, [memory[b] for b in item.buffers], rng)
     if np.any(arena[:_GUARD] != _POISON) or np.any(arena[_GUARD + schedule.arena.nbytes :] != _POISON):
         raise ScheduleError("run", "a kernel wrote outside the arena")
     return memory

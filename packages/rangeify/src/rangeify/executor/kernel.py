@@ -80,7 +80,7 @@ def _slabs(outer: Sequence[UOp], nests: set[frozenset[UOp]]) -> Iterator[dict[UO
 
 
 def _extent(r: UOp) -> int:
-    bound = r.src[0]
+    bound = r.src[0].simplify()
     if bound.op is not Ops.CONST:
         raise UnsupportedError("execution of loops with symbolic bounds")
     return int(bound.arg)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -13,6 +12,7 @@ import ktir
 from ktir.dtypes import dtype_name
 from ktir.layout import StickLayout, layout_from_json
 from rangeify.errors import RangeifyError
+from rangeify.schedule_types import Variable
 from uopgraph import UOp, from_json, to_json
 
 
@@ -67,7 +67,7 @@ class Program:
     inputs: tuple[int, ...]
     outputs: tuple[UOp, ...]
     arena_bytes: int
-    variables: Mapping[str, int | None] = attrs.field(factory=dict)
+    variables: tuple[Variable, ...] = ()
 
     @property
     def modules(self) -> dict[str, ktir.Module]:
@@ -94,7 +94,7 @@ class Program:
             "inputs": list(self.inputs),
             "outputs": [json.loads(to_json(o)) for o in self.outputs],
             "arena_bytes": self.arena_bytes,
-            "variables": dict(self.variables),
+            "variables": [attrs.asdict(v) for v in self.variables],
         }
         return json.dumps(data, indent=1)
 
@@ -118,6 +118,10 @@ FORMAT = 1
 
 class ProgramFormatError(RangeifyError, ValueError):
     """Text that is no program."""
+
+
+def _variables(data: dict[str, Any]) -> tuple[Variable, ...]:
+    return tuple(Variable(**v) for v in data["variables"])
 
 
 def _stick_layout(document: dict[str, Any], shape: list[int]) -> StickLayout:
@@ -145,4 +149,4 @@ def _decode(data: dict[str, Any]) -> Program:
         if not all(0 <= b < len(buffers) for b in item.buffers):
             raise ProgramFormatError(f"{item.function} is launched on buffers that do not exist")
     outputs = tuple(from_json(json.dumps(o)) for o in data["outputs"])
-    return Program(items, buffers, tuple(data["inputs"]), outputs, data["arena_bytes"], data["variables"])
+    return Program(items, buffers, tuple(data["inputs"]), outputs, data["arena_bytes"], _variables(data))

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import dfsched
 from rangeify.errors import UnsupportedError
 from rangeify.executor import evaluate_expression
-from rangeify.executor.execute import InputLike, bind_inputs
+from rangeify.executor.execute import InputLike, bind_inputs, with_values
 from rangeify.ktir.lower import lower
 from rangeify.ktir.program import Launch, Place, Program, ProgramBuffer
-from rangeify.schedule_types import Schedule
+from rangeify.schedule_types import Schedule, bind
 from rangeify.spyre.devices import default_runtime
 from rangeify.storage import Array
 from spyrert import LinearLayout, Runtime, SpyreCode, StickLayout
@@ -75,15 +75,22 @@ class Executable:
             compiled.write(target / name)
         return target
 
-    def run(self, *arrays: npt.ArrayLike, runtime: Runtime | None = None) -> Any:
+    def run(
+        self,
+        *arrays: npt.ArrayLike,
+        runtime: Runtime | None = None,
+        bindings: Mapping[str, int] | None = None,
+    ) -> Any:
         """Execute on a device and return the value of the scheduled Tensor (a tuple for several).
 
         `arrays`: one per input, in the order of :attr:`inputs`; none at all means what the Tensors hold.
         `runtime`: where to run; by default one on an installed device that can stand for the architecture.
+        `bindings`: values of Variables by name.
         Raises :class:`rangeify.InputError` for arrays that do not fit, before anything is launched.
         """
         chosen = default_runtime(self.architecture) if runtime is None else runtime
         given = self._bind(arrays)
+        values = bind(self.program.variables, bindings)
         memory = _Memory(chosen, self.program, given)
         plans = self.prepare(chosen)
         for item in self.program.items:
@@ -91,7 +98,9 @@ class Executable:
             tensors = [memory.tensor(item.buffers[_position(item, a.kernel_position)]) for a in plan.args]
             chosen.launch(plan, tensors)
         results = tuple(
-            np.array(evaluate_expression(out, lambda p: memory.host(p.arg.slot)), copy=True)
+            np.array(
+                evaluate_expression(with_values(out, values), lambda p: memory.host(p.arg.slot)), copy=True
+            )
             for out in self.program.outputs
         )
         return results[0] if len(results) == 1 else results
