@@ -288,6 +288,7 @@ def test_dlfloat_device_uses_upstreams_formats() -> None:
         wide = rt.to_device(np.array([[-5, 2**31 - 1]], np.int64))
         assert wide.layout.device_dtype == "int32"
         np.testing.assert_array_equal(rt.to_host(wide), [[-5, 2**31 - 1]])
+        assert rt.empty((1, 100), "int64").storage.nbytes == 896  # never less than on the host
         raw = np.arange(70, dtype=np.uint16)
         exact = rt.to_device(raw, StickLayout.default((70,), "df16"), dtype="df16")
         assert exact.dtype == "df16"

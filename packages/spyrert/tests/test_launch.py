@@ -458,6 +458,17 @@ def test_inputs_are_not_writable(rt: Runtime) -> None:
         rt.launch(plan, [rt.empty((64,), "float16", linear)]).wait()
 
 
+def test_regions_of_inputs_are_not_writable(rt: Runtime) -> None:
+    """runtime spec 3.13.4: a symbolic program may write a tensor region only if an argument there is written."""
+    spec = LaunchSpec("w", (ArgSpec(Role.INPUT, (64,), "float16", LinearLayout("float16"), "x"),))
+    program = [{"op": "fill", "out": {"addr": {"slot": 0}, "shape": [64], "dtype": "float16"}, "value": 1}]
+    plan = rt.prepare_kernel(
+        assemble(json.dumps(program).encode(), PayloadKind.OP_LIST, spec, [HcmSymbol(-1, Addr(0))])
+    )
+    with pytest.raises(errors.PageFault, match="read-only segment"):
+        rt.launch(plan, [rt.empty((64,), "float16", LinearLayout("float16"))]).wait()
+
+
 def test_symbolic_program_stays_in_its_block(rt: Runtime) -> None:
     """checklist R27, R80: one stick beyond the static block, segment 0, and unused regions fault."""
     for address in ((7 << 34) + 384, 0, 5 << 34, 6 << 34):

@@ -266,6 +266,24 @@ def test_sticky_first_error(rt: Runtime, make_add: MakeAdd) -> None:
     assert (record["kernel"], record["stream"]) == ("add", bad.id)
 
 
+def test_first_error_wins(manual: Runtime) -> None:
+    """checklist R90: a later error of the same stream becomes a note of the first."""
+    device = manual.device()
+    assert isinstance(device, MicroDevice)
+    tensor = manual.to_device(np.ones(4, np.float32))
+    device.faults.add(FaultSpec(FaultKind.DEVICE_LOST))
+    ticket = manual.to_host_async(tensor)
+    with pytest.raises(errors.DeviceLost):
+        ticket.wait()
+    stream = manual.default_stream()
+    first = stream.error
+    assert first is not None
+    assert any("later: DeviceLost" in note for note in first.__notes__)
+    with pytest.raises(errors.DeviceLost) as caught:
+        stream.synchronize()
+    assert caught.value is first
+
+
 def test_stream_ids_survive(rt: Runtime) -> None:
     """checklist R93, R94: after destruction the id works again, old handles do not."""
     stream = rt.Stream()
@@ -461,9 +479,9 @@ def spin_kernel(cycles: int = 20_000, name: str = "spin") -> SpyreCode:
     return assemble(json.dumps(program).encode(), PayloadKind.OP_LIST, spec, symbols)
 
 
-def makespan(h: int, t: int, c: int, count: int, overlap: Overlap, replicas: int) -> int:
+def makespan(h: int, t: int, c: int, count: int, overlap: Overlap, replicas: int, depth: int = 2) -> int:
     """Virtual time from the first host computation to the last compute of ``count`` launches."""
-    config = RuntimeConfig(progress=Progress.MANUAL, overlap=overlap, host_ns=h, correction_arena_depth=2)
+    config = RuntimeConfig(progress=Progress.MANUAL, overlap=overlap, host_ns=h, correction_arena_depth=depth)
     code = spin_kernel()
     device = MicroDevice(DeviceProperties(), latencies={"dma_in": t, "spin": c})
     with Runtime(lambda: device, config) as rt:
@@ -495,6 +513,10 @@ def test_pipeline_timing_law(cases: int) -> None:
         }
         for (overlap, replicas), expected in law.items():
             assert makespan(h, t, c, n, overlap, replicas) == expected, (h, t, c, n, overlap, replicas)
+        # with one correction buffer the next host computation waits for the transfer, whatever the streams
+        for replicas in (1, 2):
+            expected = law[Overlap.TWO_STREAM, replicas]
+            assert makespan(h, t, c, n, Overlap.THREE_STAGE, replicas, depth=1) == expected, (h, t, c, n)
 
 
 def test_plans_need_no_synchronisation(make_add: MakeAdd) -> None:
