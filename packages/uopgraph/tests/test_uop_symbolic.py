@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -264,3 +266,35 @@ def test_weak_integers_at_extreme_bounds(cases: int) -> None:
             for node in (x, y):
                 assert node.vmin <= want or node.vmin == -(2**799), f"bounds of {infix(node)} at {point}"
                 assert want <= node.vmax or node.vmax == 2**799, f"bounds of {infix(node)} at {point}"
+
+
+def test_results_do_not_depend_on_the_hash_seed() -> None:
+    """deterministic output, also for conditions and long sums"""
+    code = (
+        "import random\n"
+        "from uopgraph import UOp, index_rules, graph_rewrite, infix, dump\n"
+        "rng = random.Random(5)\n"
+        "rs = [UOp.range(rng.choice([2, 3, 8]), i) for i in range(4)]\n"
+        "def lin():\n"
+        "    t = UOp.const(rng.randint(-9, 9))\n"
+        "    for r in rs: t = t + r * rng.choice([0, 1, 2, 6, -4])\n"
+        "    return t\n"
+        "for _ in range(40):\n"
+        "    c = (lin() < rng.randint(-3, 20)) & (lin() < rng.randint(-3, 20)).logical_not()\n"
+        "    x = (lin() // 4 * 4 + lin() % 6 + lin() % 12 // 3).valid(c)\n"
+        "    y = graph_rewrite(x, index_rules)\n"
+        "    print(infix(y), y.key.hex())\n"
+        "print(dump(sum((lin() for _ in range(60)), UOp.const(0)).simplify()))\n"
+    )
+    outputs = set()
+    for seed in ("0", "1", "77"):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.add(run.stdout)
+    assert len(outputs) == 1
+    assert outputs.pop().count("\n") > 40

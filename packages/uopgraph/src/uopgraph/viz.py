@@ -12,6 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from uopgraph.errors import UOpError
 from uopgraph.movement_sugar import sint
 from uopgraph.node import UOp
@@ -62,6 +64,8 @@ def _arg(node: UOp) -> str:
     if node.op in GroupOp.Defines:
         return _storage(node)
     text = repr(node.arg)
+    if attrs.has(type(node.arg)):
+        text = text.partition("(")[2][:-1]
     return text if len(text) <= 60 else text[:57] + "..."
 
 
