@@ -1,4 +1,4 @@
-"""`Machine`: grid numbering, module switches, JSON (KTIR spec 4.1, 5.1; readings on units and formats)."""
+"""`Machine`: grid numbering, module switches, JSON (KTIR spec 4.1, 4.3, 5.1)."""
 
 from __future__ import annotations
 
