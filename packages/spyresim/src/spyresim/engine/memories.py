@@ -115,7 +115,8 @@ class Scratchpads:
     def __init__(self, name: str, cores: int, size: int, pinned: tuple[tuple[int, int], ...] = ()) -> None:
         self.name = name
         self.size = size
-        self.data = np.full((cores, size), FILL_BYTE, np.uint8)
+        # never-written bytes need no fill value: reading one is a fault; zeros are mapped lazily
+        self.data = np.zeros((cores, size), np.uint8)
         self.owner = np.zeros((cores, -(-size // STICK_BYTES)), np.int32)
         self.pinned = pinned
 

@@ -136,9 +136,12 @@ class Executor:
 
     def cell(self, gang: Gang, column: int) -> Scalar:
         """The value of a column of the table, for every row."""
-        program = gang.program
-        found = self.context.cells[program.first_cell + gang.rows * program.columns + column]
-        return simplify(found)
+        known = gang.cells.get(column)
+        if known is None:
+            program = gang.program
+            rows = self.context.cells[program.first_cell + gang.rows * program.columns + column]
+            known = gang.cells[column] = simplify(rows)
+        return known
 
     @staticmethod
     def tick(gang: Gang) -> Clock:
@@ -277,10 +280,14 @@ class Executor:
 
     def target(self, cohort: Cohort, gang: Gang, column: int) -> Gang:
         """The gang of the units in a column."""
+        index = gang.targets.get(column)
+        if index is not None:
+            return cohort.gangs[index]
         value = self.cell(gang, column)
         unit = value if isinstance(value, int) else int(value[0])
         for other in cohort.gangs:
             if unit in other.units:
+                gang.targets[column] = other.index
                 return other
         image = self.context.image
         name = image.units[unit].name if 0 <= unit < len(image.units) else str(unit)

@@ -182,6 +182,10 @@ class Gang:
     pc: int = 0
     halted: bool = False
     blocked: Blocked | None = None
+    cells: dict[int, Scalar] = attrs.Factory(dict)
+    """Columns of the table that were read: they do not change while a program runs."""
+    targets: dict[int, int] = attrs.Factory(dict)
+    """Columns of units that were read, as indices of gangs."""
 
     def __len__(self) -> int:
         return len(self.rows)
