@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from functools import cache
 from typing import Any
 
 import attrs
 import numpy as np
 
 from dfsched.dialects.ktdf import (
+    Cell,
     CreateToken,
     DataTransfer,
     FifoAllocate,
@@ -59,11 +61,19 @@ class Memory:
     def places(self, start: tuple[int, ...], box: tuple[int, ...]) -> np.ndarray:
         for first, size, extent in zip(start, box, self.shape, strict=True):
             assert 0 <= first <= first + size <= extent, (start, box, self.shape)
-        index = np.full(box, self.offset, dtype=np.int64)
-        for dim, grid in enumerate(np.indices(box)):
-            index += (grid + start[dim]) * self.strides[dim]
+        base = self.offset + sum(i * stride for i, stride in zip(start, self.strides, strict=True))
+        index = base + offsets(box, self.strides)
         assert index.size == 0 or (index.min() >= 0 and index.max() < self.array.size)
         return index
+
+
+@cache
+def offsets(box: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """Elements of a box at the origin, relative to its first one."""
+    index = np.zeros(box, dtype=np.int64)
+    for dim, grid in enumerate(np.indices(box)):
+        index += grid * strides[dim]
+    return index
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -198,7 +208,7 @@ class Tile:
         return self.memories.setdefault(type.memory_space.value, bytearray(b"\xcd" * (1 << 16)))
 
     def transfer(self, op: DataTransfer) -> None:
-        source, dest = op.source_cell, op.dest_cell
+        source, dest = cells(op)
         if isinstance(source.value.type, FifoSlotType):
             data = self.env[source.value].popleft()
         else:
@@ -242,6 +252,11 @@ class Tile:
         (value,) = block.operations[-1].operands
         dtype = DTYPES[str(type.element)]
         self.env[op.results[0]] = np.broadcast_to(scalars[value], type.static_shape()).astype(dtype)
+
+
+@cache
+def cells(op: DataTransfer) -> tuple[Cell, Cell]:
+    return op.source_cell, op.dest_cell
 
 
 def execute(module: Module, kernel: str, arguments: dict[str, Any], device: bytearray | None = None) -> None:

@@ -71,8 +71,8 @@ SCALAR = {"add": "arith.addf", "mul": "arith.mulf", "max": "arith.maximumf", "su
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     rank = draw(st.integers(1, 4))
-    last = draw(st.sampled_from([1, 3, 8, 36, 63, 64, 65, 72, 100, 128, 136, 200]))
-    block = (*(draw(st.integers(1, 4)) for _ in range(rank - 1)), last)
+    last = draw(st.sampled_from([1, 3, 8, 36, 63, 64, 65, 72, 100, 136]))
+    block = (*(draw(st.integers(1, 4 if rank < 3 else 2)) for _ in range(rank - 1)), last)
     grid = (draw(st.integers(1, 3)),) if rank == 1 or draw(st.booleans()) else (2, draw(st.integers(1, 2)))
     count = draw(st.integers(1, 3))
     operands = [Operand((True,) * rank, True)]
@@ -277,9 +277,13 @@ def check(case: Case, device: str, stages: bool) -> None:
     wanted = expected(case, inputs)
     first = next(i for i, r in enumerate(compiled.passes) if r.name == "construct-three-stage-pipeline")
     results = compiled.passes[first:] if stages else compiled.passes[-1:]
+    done: list[ktir.Module] = []
     for result in results:
         if result.group is Group.BACKEND:
             break
+        if any(result.module is module for module in done):
+            continue
+        done.append(result.module)
         out = np.full(math.prod(case.shape) + 64, 99, dtype)
         arguments["out"] = Pointer(out)
         execute(result.module, "kernel", arguments)

@@ -81,9 +81,13 @@ def run(text: str, device: str, wanted: dict[str, np.ndarray], **arguments: Any)
     module = ktir.parse(text)
     compiled = dfsched.compile(module, device, dfsched.Options(emit="schedule"))
     names = [result.name for result in compiled.passes]
+    done: list[ktir.Module] = []
     for result in compiled.passes[names.index("construct-three-stage-pipeline") :]:
         if result.group is Group.BACKEND:
             break
+        if any(result.module is module for module in done):
+            continue
+        done.append(result.module)
         arrays = {n: a.copy() for n, a in arguments.items() if isinstance(a, np.ndarray)}
         values = {n: Pointer(arrays[n].reshape(-1)) if n in arrays else a for n, a in arguments.items()}
         execute(result.module, "k", values)
@@ -99,19 +103,19 @@ def integers(shape: tuple[int, ...], dtype: type = np.float16, seed: int = 1) ->
 @pytest.mark.parametrize("device", DEVICES)
 def test_shifted_add(device: str) -> None:
     """Kernel (a) of the demo in small: rows shifted by a scalar argument, base addresses as arguments."""
-    shape, block = (12, 136), (3, 136)
+    shape, block = (6, 72), (3, 72)
     body = (
         "%r = arith.muli %t, %c3 : index\n%s = arith.addi %r, %shift : index\n"
-        + view("va", "%a", (14, 136)) + view("vb", "%b", (14, 136)) + view("vo", "%o", shape)
-        + tile("ta", "va", (14, 136), "%s, %c0", block) + tile("tb", "vb", (14, 136), "%s, %c0", block)
+        + view("va", "%a", (8, 72)) + view("vb", "%b", (8, 72)) + view("vo", "%o", shape)
+        + tile("ta", "va", (8, 72), "%s, %c0", block) + tile("tb", "vb", (8, 72), "%s, %c0", block)
         + tile("to", "vo", shape, "%r, %c0", block)
         + load("x", "ta", block) + load("y", "tb", block)
-        + "%z = arith.addf %x, %y : tensor<3x136xf16>\n" + store("z", "to", block)
+        + "%z = arith.addf %x, %y : tensor<3x72xf16>\n" + store("z", "to", block)
     )  # fmt: skip
-    text = kernel("%a: index, %b: index, %o: index, %shift: index", "[4]", body)
-    a, b = integers((14, 136)), integers((14, 136), seed=2)
+    text = kernel("%a: index, %b: index, %o: index, %shift: index", "[2]", body)
+    a, b = integers((8, 72)), integers((8, 72), seed=2)
     for shift in (0, 2):
-        wanted = {"o": a[shift : shift + 12] + b[shift : shift + 12]}
+        wanted = {"o": a[shift : shift + 6] + b[shift : shift + 6]}
         run(text, device, wanted, a=a, b=b, o=np.zeros(shape, np.float16), shift=shift)
 
 
@@ -326,13 +330,13 @@ def test_constant_addresses_and_resident_tensors(device: str) -> None:
 
 
 def test_long_chains_and_wide_graphs() -> None:
-    """Depth is no limit: 1500 operations in a row, and a value that is used twice 40 times over."""
+    """Depth is no limit: 1100 operations in a row, and a value that is used twice 40 times over."""
     body = view("va", "%a", (2, 72)) + view("vb", "%b", (2, 72))
     body += "".join(tile(f"t{n}", f"v{n}", (2, 72), "%c0, %c0", (2, 72)) for n in "ab") + load(
         "x0", "ta", (2, 72)
     )
-    body += "".join(f"%x{i + 1} = arith.negf %x{i} : tensor<2x72xf16>\n" for i in range(1500))
-    body += "%y0 = arith.addf %x1500, %x1500 : tensor<2x72xf16>\n"
+    body += "".join(f"%x{i + 1} = arith.negf %x{i} : tensor<2x72xf16>\n" for i in range(1100))
+    body += "%y0 = arith.addf %x1100, %x1100 : tensor<2x72xf16>\n"
     body += "".join(f"%y{i + 1} = arith.maximumf %y{i}, %y{i} : tensor<2x72xf16>\n" for i in range(40))
     body += store("y40", "tb", (2, 72))
     module = ktir.parse(kernel("%a: index, %b: index", "[1]", body))
@@ -346,9 +350,9 @@ def test_long_chains_and_wide_graphs() -> None:
 def test_long_index_arithmetic() -> None:
     """Depth is no limit for addresses either."""
     body = "%s0 = arith.addi %t, %c1 : index\n"
-    body += "".join(f"%s{i + 1} = arith.subi %s{i}, %c0 : index\n" for i in range(1500))
-    body += view("va", "%a", (8, 72)) + tile("p", "va", (8, 72), "%s1500, %c0", (2, 72))
-    body += view("vb", "%b", (8, 72)) + tile("q", "vb", (8, 72), "%s1500, %c0", (2, 72))
+    body += "".join(f"%s{i + 1} = arith.subi %s{i}, %c0 : index\n" for i in range(1100))
+    body += view("va", "%a", (8, 72)) + tile("p", "va", (8, 72), "%s1100, %c0", (2, 72))
+    body += view("vb", "%b", (8, 72)) + tile("q", "vb", (8, 72), "%s1100, %c0", (2, 72))
     body += load("x", "p", (2, 72)) + store("x", "q", (2, 72))
     module = ktir.parse(kernel("%a: index, %b: index", "[1]", body))
     compiled = dfsched.compile(module, "sample", dfsched.Options(emit="schedule", verify=False))
