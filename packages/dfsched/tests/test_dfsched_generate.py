@@ -252,3 +252,24 @@ def test_errors_of_the_back_end_have_places(tmp_path: Path) -> None:
     assert re.search(
         r"k\.mlir:\d+:\d+: error: code generation: kernel 'double' has pointer arguments", result.stderr
     )
+
+
+@pytest.mark.parametrize("device", ["sample", "spyre"])
+def test_in_place_kernels(device: str) -> None:
+    """Loading and storing one tensor: one argument of role input_output, and the two ends meet in every iteration."""
+    text = kernel("%a: index, %n: index").replace("construct_access_tile %ov", "construct_access_tile %av")
+    text = "\n".join(line for line in text.splitlines() if "%ov" not in line)
+    compiled = dfsched.compile(parse(text), device)
+    (argument,) = compiled.generated.launch.spec.args
+    assert argument.role.value == "input_output"
+    (program,) = compiled.generated.built.image.programs
+    first, last = program.unit_programs[0], program.unit_programs[-1]
+    image = compiled.generated.built.image
+
+    def partners(unit: im.UnitProgram) -> list[str]:
+        columns = [i.unit for i in unit.code if isinstance(i, im.SyncSend)]
+        return [image.units[image.cells[unit.cell(0, column)]].kind for column in columns]
+
+    loader, storer = (image.units[unit.units[0]].kind for unit in (first, last))
+    assert storer in partners(first)
+    assert loader in partners(last)

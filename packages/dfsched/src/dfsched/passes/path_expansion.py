@@ -46,7 +46,7 @@ from dfsched.dialects.ktdf import (
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError
-from dfsched.passes.ir_tools import rewrite_blocks, substitute
+from dfsched.passes.ir_tools import captured, rewrite_blocks, substitute
 from ktir.attribute import Attribute
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
@@ -338,13 +338,19 @@ def state_slot(state: _Expansion, old: Value, source: str, target: str, type: Fi
 
 
 def _link(state: _Expansion, steps: list[_Step]) -> None:
-    """Who waits for whom: old tokens between kept stages, and who writes what another one reads."""
+    """Who waits for whom: old tokens between kept stages, and who writes what another one reads.
+
+    Only the pipeline's own resources count: tensors that it loads and stores (maybe the same one) come from
+    outside, and an iteration loads before it stores.
+    """
+    outside = set(captured(state.pipeline))
     producers: dict[Value, list[_Step]] = {}
     for step in steps:
         step.operations = [substitute(op, state.slots) for op in step.operations]
         for op in step.operations:
             for value in _written(op):
-                producers.setdefault(value, []).append(step)
+                if value not in outside:
+                    producers.setdefault(value, []).append(step)
     tokens: dict[Value, _Step] = {}
     for step in steps:
         if step.origin is not None:
