@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -75,21 +77,24 @@ def test_kernel_from_tensors(device: str, process: DeviceProcess, tmp_path: Path
 # -- random kernels
 
 
-def kernels(count: int) -> list[RandomKernel]:
+@cache
+def kernels(count: int) -> tuple[RandomKernel, ...]:
     """Different random kernels, chosen so that every feature has its share.
 
     Half have a last dimension that is no whole number of sticks, a third a loop or a scalar argument, a
     quarter several sticks a row, a quarter f32, a tenth each a broadcast along first, middle and last
     dimension.
     """
-    pool: dict[RandomKernel, None] = {}
+    made: dict[RandomKernel, None] = {}
 
     @settings(max_examples=12 * count, suppress_health_check=[HealthCheck.too_slow])
     @given(kernel=random_kernels())
     def fill(kernel: RandomKernel) -> None:
-        pool[kernel] = None
+        made[kernel] = None
 
     fill()
+    pool = list(made)
+    random.Random(count).shuffle(pool)
     chosen: list[RandomKernel] = []
     for number in range(count):
         wanted = {"ragged"} if number % 2 == 0 else set()
@@ -99,10 +104,10 @@ def kernels(count: int) -> list[RandomKernel]:
         place = {0: "first", 3: "middle", 6: "last"}.get(number % 10)
         wanted |= {f"broadcast {place}"} if place else set()
         found = next((kernel for kernel in pool if wanted <= kernel.features), None)
-        found = next(iter(pool)) if found is None else found
-        del pool[found]
+        found = pool[0] if found is None else found
+        pool.remove(found)
         chosen.append(found)
-    return chosen
+    return tuple(chosen)
 
 
 @pytest.mark.sweep(default=40, full=200)
