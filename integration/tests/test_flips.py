@@ -139,7 +139,10 @@ def other_instructions(image: im.Image) -> Iterator[tuple[str, im.Image]]:
                 case im.SyncReceive():
                     new = im.SyncReceive(old.unit + 1) if old.unit + 1 < part.columns else None
             if new is not None:
-                yield f"{part.label}[{index}] {type(old).__name__}", with_instruction(image, number, index, new)
+                yield (
+                    f"{part.label}[{index}] {type(old).__name__}",
+                    with_instruction(image, number, index, new),
+                )
 
 
 def test_one_instruction(compiled: dfsched.Compiled, good: np.ndarray[Any, Any]) -> None:
