@@ -41,7 +41,8 @@ class DeviceProcess:
         given, taken = folder / "given.npz", folder / "taken.npz"
         np.savez(given, **arguments)
         order = {"folder": str(folder), "device": device, "given": str(given), "taken": str(taken)}
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         print(json.dumps(order), file=self._process.stdin, flush=True)
         reply = json.loads(self._process.stdout.readline())
         assert reply["imported"] == []

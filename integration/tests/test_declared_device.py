@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from levels import DeviceProcess, assert_same, check_levels, device_process, numbers
 
 import dfsched.cli
 import ktir
 import ktir.cli
 import spyresim.cli
-from levels import DeviceProcess, assert_same, check_levels, device_process, numbers
 from spyresim import run_dataflow, run_ktir
 
 SAMPLE = Path(dfsched.__file__).parent / "devices" / "sample.mlir"

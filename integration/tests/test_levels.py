@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from levels import DeviceProcess, assert_same, check_levels, device_process, random_arguments
 
 import dfsched
 import ktir
 import rangeify
 import rangeify.ktir
-from levels import DeviceProcess, assert_same, check_levels, device_process, random_arguments
 from rangeify import Tensor
 from spyresim.testing.random_kernels import FEATURES, RandomKernel, random_kernels
 
