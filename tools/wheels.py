@@ -137,7 +137,7 @@ def check(environment: Environment, wheels: dict[str, Path]) -> str:
         run(*pip, "check")
         run(python, "-P", "-c", IMPORTABLE, home / "env", *sorted(declared), "--", *sorted(wheels))
         if not environment.has_tests():
-            return "NOTE: no tests yet"
+            raise Failure(f"{environment.name} has no tests")
         copy = home / "copy"
         copy.mkdir()
         tests = package.folder / "tests"
