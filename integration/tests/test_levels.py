@@ -18,6 +18,7 @@ import ktir
 import rangeify
 import rangeify.ktir
 from rangeify import Tensor
+from spyresim import run_ktir
 from spyresim.testing.random_kernels import FEATURES, RandomKernel, random_kernels
 
 PIPELINES = Path(__file__).parents[1] / "pipelines"
@@ -37,8 +38,8 @@ def process() -> Iterator[DeviceProcess]:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("kernel", "scalars"),
-    [("shifted_add", {"shift": 9}), ("shifted_add", {"shift": 0}), ("fused_chain", {}), ("fused_chain_sticks", {})],
-)  # fmt: skip
+    [("shifted_add", {"shift": 9}), ("fused_chain", {}), ("fused_chain_sticks", {})],
+)
 def test_kernels_of_the_demo(
     kernel: str, scalars: dict[str, int], device: str, process: DeviceProcess, tmp_path: Path
 ) -> None:
@@ -54,15 +55,14 @@ def test_every_file_of_the_demo_is_among_them() -> None:
     }
 
 
-def test_row_major_and_stick_tiled_give_the_same(process: DeviceProcess, tmp_path: Path) -> None:
-    """The fused chain exists twice; the same host arrays give the same result."""
-    results = []
-    for kernel in ("fused_chain", "fused_chain_sticks"):
-        module = ktir.load(PIPELINES / f"{kernel}.mlir")
-        arguments = random_arguments(module, 3)
-        (tmp_path / kernel).mkdir()
-        results.append(check_levels(module, "spyre", arguments, process, tmp_path / kernel))
-    assert_same(results[0], results[1], "layouts")
+def test_row_major_and_stick_tiled_give_the_same() -> None:
+    """The fused chain exists twice; the same host arrays give the same result (on the device: above)."""
+    modules = [ktir.load(PIPELINES / f"{kernel}.mlir") for kernel in ("fused_chain", "fused_chain_sticks")]
+    layouts = [[arg.layout for arg in ktir.signature(module)] for module in modules]
+    assert layouts[0] != layouts[1]
+    arguments = random_arguments(modules[0], 1)
+    rows, sticks = (run_ktir(module, args=arguments).outputs for module in modules)
+    assert_same(rows, sticks, "layouts")
 
 
 @pytest.mark.parametrize("device", DEVICES)
