@@ -64,9 +64,14 @@ def catches_import_error(handler: ast.ExceptHandler) -> bool:
 
 
 def extras_of(package: Package, file: Path, root: Path) -> tuple[str, ...]:
-    """The extra that a file belongs to: `rangeify/ktir/lower.py` and `tests/ktir/test_x.py` to `ktir`."""
-    parts = file.relative_to(root).parts
-    return tuple(extra for extra in package.extras if extra != "test" and parts[0] == extra)
+    """The extra that a file belongs to: `rangeify/ktir/lower.py` and `tests/ktir/test_x.py` to `ktir`.
+
+    A sub-package `testing` is for tests, which have the extra `test`.
+    """
+    folder = file.relative_to(root).parts[0]
+    return (
+        ("test",) if folder == "testing" else tuple(e for e in package.extras if e != "test" and e == folder)
+    )
 
 
 def undeclared(package: Package, file: Path, text: str, extras: tuple[str, ...]) -> list[str]:
@@ -81,6 +86,8 @@ def undeclared(package: Package, file: Path, text: str, extras: tuple[str, ...])
     for item in imports_of(text):
         if item.top in sys.stdlib_module_names or item.top == package.name:
             continue
+        if file.with_name(f"{item.top}.py").exists() and "tests" in file.parts:
+            continue  # a helper beside the test
         distributions = {item.top} if item.top in PACKAGES else DISTRIBUTIONS.get(item.top, {item.top})
         allowed = anywhere if item.optional and item.top not in PACKAGES else declared
         if not distributions & allowed:
@@ -126,12 +133,13 @@ def test_packages_form_a_dag() -> None:
 
 
 def test_scheduler_knows_only_the_artefact_of_the_runtime() -> None:
-    """dfsched imports nothing of spyrert but `spyrert.spyrecode`."""
+    """dfsched imports nothing of spyrert but `spyrert.spyrecode` and the errors that it raises."""
     wrong = []
     for file in sorted((PACKAGES["dfsched"].folder / "src").rglob("*.py")):
         for item in imports_of(file.read_text()):
             full = f"{item.module}.{item.name}" if item.name else item.module
-            if item.top == "spyrert" and not f"{full}.".startswith("spyrert.spyrecode."):
+            artefact = f"{full}.".startswith(("spyrert.spyrecode.", "spyrert.errors."))
+            if item.top == "spyrert" and not artefact:
                 wrong.append(f"{file}:{item.line}: {full}")
     assert not wrong, "\n".join(wrong)
 
