@@ -427,3 +427,44 @@ def test_xdsl_reads_the_generic_print(name: str) -> None:
         context.register_dialect(dialect, factory)
     text = print_module(read(DIALECT_PROGRAMS[name]), generic=True)
     Parser(context, text).parse_module()
+
+
+def test_the_short_cut_for_generic_lines_reads_the_same() -> None:
+    """Lines as printers write them take a short cut; with other blanks they do not: one meaning."""
+    repeated = "\n".join(
+        f'  %v{n} = "arith.addi"(%{"a" if n == 0 else f"v{n - 1}"}, %a) <{{overflowFlags = #arith.overflow<nsw>}}> '
+        f'{{n = [{n % 3}], "s t" = "}}>"}} : (index, index) -> index'
+        for n in range(12)
+    )
+    programs = [print_module(read(text), generic=True) for text in DIALECT_PROGRAMS.values()]
+    programs.append(f"func.func @f(%a: index) {{\n{repeated}\n  return\n}}")
+    for text in programs:
+        spread = text.replace(" = ", "  = ").replace('"(', '" (')
+        fast, slow = parse(text, CONTEXT), parse(spread, CONTEXT)
+        assert alpha_equivalent(fast, slow)
+        assert print_module(fast) == print_module(slow)
+        assert print_module(fast, names="source") == print_module(slow, names="source")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('%b = "arith.addi"(%a, %a) : (index, index) -> index', "redefinition of SSA value '%b'"),
+        ('%c = "arith.addi"(%a, %b) : (index, i32) -> index', "use of value '%b' expects different type"),
+        ('%0c = "arith.addi"(%a, %b) : (index, index) -> index', "expected '='"),
+        ('"arith.addi"(%a, %nope) : (index, index) -> index', "use of undeclared SSA value name"),
+        ('%c = "arith.addi"(%a, %b) {x = 1, x = 2} : (index, index) -> index', "duplicate key 'x'"),
+        (
+            '%c, %d = "arith.addi"(%a, %b) : (index, index) -> index',
+            "operation defines 1 results but was provided 2",
+        ),
+        ('%c = "arith.addi"(%a) : (index, index) -> index', "expected 1 operand types, but had 2"),
+    ],
+)
+def test_the_short_cut_reports_the_same_errors(line: str, message: str) -> None:
+    """The line before teaches the parser the types; the wrong line must still be refused, with its place."""
+    good = '%b = "arith.addi"(%a, %a) : (index, index) -> index'
+    with pytest.raises(ParseError) as caught:
+        parse(f"func.func @f(%a: index) {{\n{good}\n{line}\n  return\n}}", CONTEXT)
+    assert message in caught.value.message
+    assert caught.value.line == 3

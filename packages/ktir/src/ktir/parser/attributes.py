@@ -92,6 +92,9 @@ class Environment:
     type_aliases: dict[str, Alias] = attrs.Factory(dict)
     location_offsets: dict[str, int] | None = None
     forward_locations: dict[str, int] = attrs.Factory(dict)
+    signatures: dict[str, FunctionType] = attrs.Factory(dict)
+    dictionaries: dict[str, dict[str, Attribute]] = attrs.Factory(dict)
+    """What texts of operation types and of attribute dictionaries were read as, in this source."""
 
 
 class AttributeParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import attrs
 from ktir.affine import AffineMap
 from ktir.affine.parse import parse_subscripts
 from ktir.attribute import Attribute
-from ktir.attributes import DictAttr
+from ktir.attributes import EMPTY_DICT, DictAttr
 from ktir.context import Context
 from ktir.ir import Block, BlockArgument, Label, Operation, OpResult, Region, UnregisteredOp, Value
 from ktir.lexer import Cursor, Source, TokenKind
@@ -23,6 +24,13 @@ from ktir.types import Type
 
 if TYPE_CHECKING:
     from ktir.dialects.builtin import Module
+
+_NAME = r"(?:[0-9]+(?![A-Za-z0-9_$.\-])|[A-Za-z_$.\-][A-Za-z0-9_$.\-]*)"
+_FAST_LINE = re.compile(
+    rf'(?:%({_NAME}) = )?"([A-Za-z0-9_$.]+)"\(((?:%{_NAME}(?:, %{_NAME})*)?)\)'
+    r"(?: <(\{[^\n]*?\})>)?(?: (\{[^\n]*?\}))? : ([^\n]*)(?=\n)"
+)
+_FAST_START = (TokenKind.VALUE_ID, TokenKind.STRING)
 
 DEFAULT_DIALECTS = ("builtin", "func")
 """Dialects whose prefix may be left out in the text."""
@@ -139,6 +147,8 @@ class OpParser(AttributeParser):
 
     def parse_operation(self) -> Operation:
         """One operation with its result names and trailing location, entered into the scope."""
+        if self.cursor.token.kind in _FAST_START and (op := self._fast_generic()) is not None:
+            return op
         groups, offsets = self._result_groups()
         start = self.cursor.token.start
         saved = (self.location, self.result_names, self._definition)
@@ -152,6 +162,52 @@ class OpParser(AttributeParser):
         if self.at("loc") and self.cursor.peek().text == "(":
             op = op.replace(location=self.parse_location())
         return self._bind(op, groups, offsets, names, start)
+
+    def _fast_generic(self) -> Operation | None:
+        """A line of generic form as printers write it, if its type and dictionaries were read before.
+
+        Only a short cut: for everything else, errors included, it returns None and has changed nothing.
+        """
+        environment, scope = self.environment, self.scope
+        start = self.cursor.token.start
+        found = _FAST_LINE.match(environment.source.text, start)
+        if found is None or scope.forward:
+            return None
+        name, op_name, uses, properties, entries, type_text = found.groups()
+        signature = environment.signatures.get(type_text)
+        cls = self.context.operation(op_name)
+        if signature is None or cls is None or len(signature.results) != (name is not None):
+            return None
+        attributes: dict[str, Attribute] = {}
+        for text in (properties, entries):
+            if text is not None:
+                known = environment.dictionaries.get(text)
+                if known is None or not attributes.keys().isdisjoint(known):
+                    return None
+                attributes.update(known)
+        operands: list[Value] = []
+        for use in uses.split(", ") if uses else ():
+            definition = self._lookup(use[1:])
+            if definition is None or len(definition.values) != 1:
+                return None
+            operands.append(definition.values[0])
+        types = signature.inputs
+        if len(operands) != len(types) or any(v.type != t for v, t in zip(operands, types, strict=True)):
+            return None
+        results: tuple[OpResult, ...] = ()
+        if name is not None:
+            if self._lookup(name) is not None:
+                return None
+            results = (OpResult(signature.results[0], None if name[0].isdigit() else name),)
+            scope.names[name] = _Definition(results, start)
+        begin = start if name is None else start + len(name) + 4
+        self.cursor.reset(found.end())
+        return cls(
+            tuple(operands),
+            results,
+            DictAttr(attributes) if attributes else EMPTY_DICT,
+            location=self.location_at(begin),
+        )
 
     def _result_groups(self) -> tuple[list[tuple[str, int]], list[int]]:
         groups: list[tuple[str, int]] = []
@@ -262,19 +318,21 @@ class OpParser(AttributeParser):
         successors = self.parse_comma_list("[", "]", self.parse_successor) if self.at("[") else []
         properties: dict[str, Attribute] = {}
         if self.accept("<"):
-            properties = self.parse_attr_dict()
+            properties = self._remembered_dictionary()
             self.expect(">", "behind the properties")
         regions: list[Region] = []
         if self.at("("):
             isolated = cls is not None and cls.definition.has(ISOLATED)
             regions = self.parse_comma_list("(", ")", lambda: self.parse_region(isolated=isolated))
-        entries = self.parse_attr_dict()
+        entries = self._remembered_dictionary()
         for key in entries:
             if key in properties:
                 raise self.error_at(start, f"attribute '{key}' stands in properties and attributes")
         self.expect(":", "in front of the operation's type")
         types_at = self.offset
         signature = self.parse_function_type()
+        text = self.environment.source.text[types_at : self.cursor.previous_end]
+        self.environment.signatures[text] = signature
         if len(signature.inputs) != len(operands):
             raise self.error_at(
                 types_at, f"expected {len(operands)} operand types, but had {len(signature.inputs)}"
@@ -294,6 +352,14 @@ class OpParser(AttributeParser):
             op_name=name,
             inherent=frozenset(properties),
         )
+
+    def _remembered_dictionary(self) -> dict[str, Attribute]:
+        start = self.offset
+        entries = self.parse_attr_dict()
+        if entries:
+            text = self.environment.source.text[start : self.cursor.previous_end]
+            self.environment.dictionaries[text] = entries
+        return entries
 
     # -- operands
 
