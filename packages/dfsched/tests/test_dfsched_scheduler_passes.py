@@ -222,6 +222,29 @@ def test_three_stages(device: str) -> None:
     assert text.count("ktdf.create_token") == 3
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("ktdf_arch.transfer_granularity = array<i64: 64, 2>,", "", "has no transfer granularity"),
+        ("#VECTOR %sfu to %l1su", "#OTHER %sfu to %l1su", "into and out of SFU differ: 64 and 32"),
+        ("#VECTOR %sfu to %l1su", "#WORD %sfu to %l1su", "the outgoing link of SFU is no ordered queue"),
+        ("      datapath #VECTOR %sfu to %l1su : exec_unit, exec_unit\n", "", "SFU has no outgoing link"),
+    ],
+)
+def test_links_of_the_compute_unit(tmp_path: Path, old: str, new: str, message: str) -> None:
+    """Checklist T13: what the compute unit's links must be is a located error."""
+    text = (Path(dfsched.__file__).parent / "devices" / "sample.mlir").read_text()
+    assert old in text
+    vector = text[text.index("#VECTOR = {") :]
+    vector = vector[: vector.index("\n}\n") + 3]
+    other = vector.replace("#VECTOR", "#OTHER").replace("64, 2", "32, 2")
+    device = tmp_path / "device.mlir"
+    device.write_text(text.replace(vector, vector + other).replace(old, new))
+    with pytest.raises(dfsched.ScheduleError, match=message) as caught:
+        dfsched.compile(ktir.parse(BLEND), str(device), dfsched.Options(emit="schedule"))
+    assert caught.value.diagnostics[0].location is not None
+
+
 def test_v1_tiles_are_not_peeled() -> None:
     """Checklist T1 under the v1 profile: 96 columns are vectors of 32."""
     text = BLEND.replace("8x256", "8x96").replace("-d1 + 255", "-d1 + 95")

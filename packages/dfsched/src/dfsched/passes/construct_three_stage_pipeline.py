@@ -36,7 +36,7 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from dfsched.architecture import kind_text
+from dfsched.architecture import Architecture, kind_text
 from dfsched.dialects.ktdf import (
     Cell,
     CreateToken,
@@ -106,12 +106,39 @@ def _in_module(module: Module, context: PassContext) -> Module:
 
 
 def _in_function(function: func.Func, context: PassContext) -> func.Func:
-    if not any(isinstance(op, ktdp.Store) for op in function.walk()):
+    store = next((op for op in function.walk() if isinstance(op, ktdp.Store)), None)
+    if store is None:
         return function
+    _check_links(context.architecture, store.location)
     builder = _Builder(Definitions(function), context)
     block = function.body.block
     operations = builder.block(block.operations)
     return function.replace(regions=[Region((block.replace(operations=operations),))])
+
+
+def _check_links(architecture: Architecture, location: Location) -> None:
+    """The compute unit must get and give whole vectors through ordered queues (scheduler spec 3.4 step 4)."""
+    unit = architecture.compute_unit
+    assert unit is not None
+    name = kind_text(unit.kind)
+    beats: list[int] = []
+    for links, side in (
+        (architecture.links_to(unit), "incoming"),
+        (architecture.links_from(unit), "outgoing"),
+    ):
+        if not links:
+            raise ScheduleError.at(location, f"the compute unit {name} has no {side} link")
+        for link in links:
+            if not link.ordered_queue:
+                raise ScheduleError.at(location, f"the {side} link of {name} is no ordered queue")
+            if not link.granularity:
+                raise ScheduleError.at(location, f"the {side} link of {name} has no transfer granularity")
+        beats.append(max(max(link.granularity or (0,)) for link in links))
+    if beats[0] != beats[1]:
+        raise ScheduleError.at(
+            location,
+            f"the largest transfer granularities into and out of {name} differ: {beats[0]} and {beats[1]}",
+        )
 
 
 @frozen
