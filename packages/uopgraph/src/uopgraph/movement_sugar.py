@@ -104,7 +104,7 @@ class MovementSugar:
     def pad(self, before_after: Sequence[tuple[sint, sint]], value: Any = 0) -> Self:
         """Pad each axis with (before, after) elements of 0. Another `value` is up to the subclass."""
         if value != 0:
-            raise ShapeError("PAD", "a pad value other than 0 needs pad_with")
+            raise ShapeError("PAD", "a pad value other than 0 is not supported by this class")
         if len(before_after) != self.ndim:
             raise ShapeError("PAD", f"{len(before_after)} pairs for {self.ndim} dimensions")
         return self.movement(
