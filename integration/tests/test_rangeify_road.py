@@ -58,6 +58,8 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "ragged rows and columns": lambda: t(37, 130) + t(130, seed=1),
     "three dimensions": lambda: t(6, 7, 200) * t(7, 1, seed=1) + t(6, 1, 200, seed=2),
     "transposed operand": lambda: t(130, 37).T + t(37, 130, seed=1),
+    "an input and its transpose": lambda: (x := t(70, 70)) + x.T,
+    "outer product": lambda: (x := t(70)).reshape(70, 1) * x,
     "scalar operand": lambda: t() * t(5, 70, seed=1),
     "no dimensions": lambda: t() + 1,
     "column": lambda: t(6, 1) * 2,

@@ -84,22 +84,23 @@ def execute(kernel: Kernel, plan: KernelPlan, memory: list[np.ndarray[Any, Any]]
 
 def check(schedule: Schedule, cores: int) -> None:
     accesses = tuple(kernel_accesses(k) for k in schedule.kernels)
-    layouts = choose_layouts(schedule, accesses, (F32,) * len(schedule.buffers))
+    chosen = choose_layouts(schedule, accesses, (F32,) * len(schedule.buffers))
     given_arrays = rangeify.executor.execute.bind_inputs(schedule, None)
     memory = [
-        to_device(given_arrays[i], layout)
-        if i in given_arrays
-        else np.full(layout.device_size, 77, np.float32)
-        for i, layout in enumerate(layouts)
+        to_device(given_arrays[s.buffer], s.layout)
+        if s.buffer in given_arrays
+        else np.full(s.layout.device_size, 77, np.float32)
+        for s in chosen.storages
     ]
-    for kernel, access in zip(schedule.kernels, accesses, strict=True):
-        plan = plan_kernel(access, [layouts[b] for b in kernel.buffers], cores, kernel.name)
+    for kernel, access, arguments in zip(schedule.kernels, chosen.accesses, chosen.arguments, strict=True):
+        layouts = [chosen.storages[a].layout for a in arguments]
+        plan = plan_kernel(access, layouts, cores, kernel.name)
         assert np.prod(plan.grid) <= cores
-        execute(kernel, plan, [memory[b] for b in kernel.buffers])
+        execute(kernel, plan, [memory[a] for a in arguments])
     host = rangeify.executor.execute.execute(schedule)
-    for i, (buffer, layout) in enumerate(zip(schedule.buffers, layouts, strict=True)):
+    for i, buffer in enumerate(schedule.buffers):
         if buffer.role.value == "output":
-            np.testing.assert_array_equal(to_host(memory[i], layout), host[i])
+            np.testing.assert_array_equal(to_host(memory[i], chosen.storages[i].layout), host[i])
 
 
 def array(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -119,6 +120,8 @@ CASES: dict[str, Callable[[], Tensor]] = {
     "row slice": lambda: Tensor(array(8, 36))[2:7] * 2,
     "stick slice": lambda: Tensor(array(3, 100))[:, 32:90] * 2,
     "two kernels": lambda: (Tensor(array(36, 40)) + 1).contiguous().T * 2 + Tensor(array(40, 36, seed=2)),
+    "input in two layouts": lambda: (x := Tensor(array(40, 40))) + x.T * 2,
+    "input as column and row": lambda: (x := Tensor(array(36))).reshape(36, 1) * x,
     "copy": lambda: Tensor(array(36, 5)).T.contiguous(),
     "four dimensions": lambda: Tensor(array(2, 3, 4, 50)) + Tensor(array(3, 1, 50)),
 }
@@ -154,7 +157,7 @@ def test_random_broadcasts(a: int, b: int, c: int, masks: list[int], cores: int)
         (lambda: Tensor(array(4, 6)).reshape(6, 4) + Tensor(array(6, 4)), "access at index"),
         (lambda: Tensor(array(3, 82))[:, 2:79] * 2, "2 elements into a stick"),
         (lambda: Tensor(array(4, 4)) + Tensor(array(4, 4, seed=1)).T + Tensor(array(4, 4, seed=1)), None),
-        (lambda: (x := Tensor(array(5, 5))) + x.T, "two device layouts"),
+        (lambda: (x := (Tensor(array(5, 5)) + 1).contiguous()) + x.T, "two device layouts"),
         (lambda: Tensor(array(3)).pad(((1, 0),)) + 1, "access at index"),
     ],
 )

@@ -155,6 +155,18 @@ def test_intermediates_live_in_one_arena() -> None:
     assert len(runtime.launched) == 4
 
 
+def test_an_input_in_two_layouts_is_uploaded_twice_and_given_once() -> None:
+    x = Tensor(array(70, 70))
+    executable, runtime = check(x + x.T)
+    assert len(executable.inputs) == 1
+    assert runtime.uploads == 2
+    (item,) = executable.program.items
+    assert len(item.buffers) == 3
+    (copy,) = [b for b in executable.program.buffers if b.source is not None]
+    assert executable.program.buffers[copy.source or 0].name == "in0"
+    assert rangeify.ktir.Program.from_json(executable.program.to_json()).buffers == executable.program.buffers
+
+
 def test_equal_kernels_are_compiled_and_prepared_once() -> None:
     value = Tensor(array(5, 70))
     for _ in range(3):

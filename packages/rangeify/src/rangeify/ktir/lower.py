@@ -13,7 +13,7 @@ from rangeify.errors import UnsupportedDtype, UnsupportedError
 from rangeify.ktir.access import kernel_accesses
 from rangeify.ktir.emit import emit_function
 from rangeify.ktir.layout import DeviceLayout
-from rangeify.ktir.layouts import choose_layouts
+from rangeify.ktir.layouts import Chosen, choose_layouts
 from rangeify.ktir.plan import plan_kernel
 from rangeify.ktir.program import Launch, Place, Program, ProgramBuffer
 from rangeify.ktir.scalar import STORAGE_TYPES
@@ -32,21 +32,21 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
         raise UnsupportedError(f"a machine with sticks of {machine.stick_bytes} bytes")
     elements = tuple(_element(b) for b in schedule.buffers)
     accesses = tuple(kernel_accesses(k) for k in schedule.kernels)
-    layouts = choose_layouts(schedule, accesses, elements)
+    chosen = choose_layouts(schedule, accesses, elements)
     modules: dict[str, ktir.Module] = {}
     items = []
-    for kernel, access in zip(schedule.kernels, accesses, strict=True):
-        mine = [layouts[b] for b in kernel.buffers]
+    for kernel, access, arguments in zip(schedule.kernels, chosen.accesses, chosen.arguments, strict=True):
+        mine = [chosen.storages[a].layout for a in arguments]
         name = function_name(kernel, mine)
         if name not in modules:
             plan = plan_kernel(access, mine, machine.tiles, f"kernel {name}")
-            arguments = ["out", *(f"in{i}" for i in range(1, len(mine)))]
-            text = emit_function(name, kernel, plan, mine, arguments)
+            names = ["out", *(f"in{i}" for i in range(1, len(mine)))]
+            text = emit_function(name, kernel, plan, mine, names)
             head = _module_attributes(machine)
             modules[name] = ktir.parse(f"module{head} {{\n{text}\n}}\n", file=name)
             ktir.verify(modules[name])
-        items.append(Launch(name, modules[name], kernel.buffers))
-    return _program(schedule, tuple(items), layouts, machine)
+        items.append(Launch(name, modules[name], arguments))
+    return _program(schedule, tuple(items), chosen, machine)
 
 
 def function_name(kernel: Kernel, layouts: Sequence[DeviceLayout]) -> str:
@@ -78,22 +78,23 @@ def _module_attributes(machine: Machine) -> str:
     return " attributes {" + ", ".join(f'{k} = "{v}"' for k, v in changed.items()) + "}"
 
 
-def _program(
-    schedule: Schedule, items: tuple[Launch, ...], layouts: Sequence[DeviceLayout], machine: Machine
-) -> Program:
+def _program(schedule: Schedule, items: tuple[Launch, ...], chosen: Chosen, machine: Machine) -> Program:
     planned = {
-        i: layouts[i].stick.device_bytes for i, b in enumerate(schedule.buffers) if b.role is Role.TEMPORARY
+        i: chosen.storages[i].layout.stick.device_bytes
+        for i, b in enumerate(schedule.buffers)
+        if b.role is Role.TEMPORARY
     }
     placement = place(lifetimes((k.buffers for k in items), planned), machine.stick_bytes)
-    buffers = tuple(
-        ProgramBuffer(
-            b.name,
-            b.shape,
-            b.dtype.name,
-            layouts[i].stick,
-            Place.ARENA if b.role is Role.TEMPORARY else Place(b.role.value),
-            placement.offsets.get(i),
+    buffers = []
+    for i, storage in enumerate(chosen.storages):
+        b = schedule.buffers[storage.buffer]
+        kind = Place.ARENA if b.role is Role.TEMPORARY else Place(b.role.value)
+        source = storage.buffer if i >= len(schedule.buffers) else None
+        name = b.name if source is None else f"{b.name}_{i}"
+        layout = storage.layout.stick
+        buffers.append(
+            ProgramBuffer(name, b.shape, b.dtype.name, layout, kind, placement.offsets.get(i), source)
         )
-        for i, b in enumerate(schedule.buffers)
+    return Program(
+        items, tuple(buffers), schedule.inputs, schedule.outputs, placement.nbytes, schedule.variables
     )
-    return Program(items, buffers, schedule.inputs, schedule.outputs, placement.nbytes, schedule.variables)

@@ -28,7 +28,8 @@ class Place(enum.Enum):
 @attrs.frozen
 class ProgramBuffer:
     """Device storage. ``dtype`` is NumPy's name of the host dtype; the device format stands in the layout.
-    ``offset``: byte offset in the arena, None for external buffers."""
+    ``offset``: byte offset in the arena, None for external buffers. ``source``: the input whose contents this
+    buffer holds in another layout."""
 
     name: str
     shape: tuple[int, ...]
@@ -36,6 +37,7 @@ class ProgramBuffer:
     layout: StickLayout
     place: Place
     offset: int | None = None
+    source: int | None = None
 
     @property
     def stored_dtype(self) -> str:
@@ -88,6 +90,7 @@ class Program:
                     "layout": b.layout.to_json(),
                     "place": b.place.value,
                     "offset": b.offset,
+                    "source": b.source,
                 }
                 for b in self.buffers
             ],
@@ -141,6 +144,7 @@ def _decode(data: dict[str, Any]) -> Program:
             _stick_layout(b["layout"], b["shape"]),
             Place(b["place"]),
             b["offset"],
+            b["source"],
         )
         for b in data["buffers"]
     )

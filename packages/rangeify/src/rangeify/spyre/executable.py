@@ -152,7 +152,7 @@ class _Memory:
         buffer = self._program.buffers[index]
         layout, dtype = runtime_layout(buffer), buffer.stored_dtype
         if buffer.place in (Place.INPUT, Place.INPUT_OUTPUT):
-            given = self._given[index]
+            given = self._given[index if buffer.source is None else buffer.source]
             stored = given.astype(dtype) if given.dtype == np.bool_ else given
             return self._runtime.to_device(stored, layout=layout)
         if buffer.offset is None:
