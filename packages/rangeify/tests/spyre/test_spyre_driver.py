@@ -65,7 +65,12 @@ class ByteRuntime:
 
     def __init__(self, executable: Executable) -> None:
         kernels = zip(executable.program.items, executable.schedule.kernels, strict=True)
-        self.bodies = {item.function: kernel.body for item, kernel in kernels}
+        buffers = executable.program.buffers
+        self.bodies: dict[str, tuple[Any, list[list[int]]]] = {}
+        for item, kernel in kernels:
+            held = [b if buffers[b].source is None else buffers[b].source for b in item.buffers]
+            slots = [[p for p, h in enumerate(held) if h == b] for b in kernel.buffers]
+            self.bodies[item.function] = (kernel.body, slots)
         self.memory = np.full(1 << 20, 0xCD, np.uint8)
         self.end = 128
         self.prepared: list[str] = []
@@ -107,9 +112,13 @@ class ByteRuntime:
             assert argument.dtype == tensor.dtype
             assert argument.layout == tensor.layout
             by_position[argument.kernel_position] = tensor
-        body = self.bodies[code.name]
+        body, slots = self.bodies[code.name]
         wanted = {n.arg.slot: n.dtype.name for n in body.toposort() if n.op.name == "PARAM"}
-        arrays = [by_position[i].read().astype(wanted[i]) for i in range(len(tensors))]
+        arrays = []
+        for slot, positions in enumerate(slots):
+            values = [by_position[p].read().astype(wanted[slot]) for p in positions]
+            assert all(np.array_equal(v, values[0]) for v in values[1:])
+            arrays.append(values[0])
         run_kernel(body, arrays)
         by_position[0].write(arrays[0])
         self.launched.append(code.name)
