@@ -64,8 +64,10 @@ class Span:
 
 
 def rule_text(rule: Rule) -> str:
-    """The source line of a rule."""
-    return linecache.getline(rule.pattern.location[0], rule.pattern.location[1]).strip()
+    """The source line of a rule's pattern, and the name of its function when the line does not show it."""
+    line = linecache.getline(rule.pattern.location[0], rule.pattern.location[1]).strip()
+    name = getattr(rule.function, "__name__", "<lambda>")
+    return line if name in line or name == "<lambda>" else f"{line}  {name}"
 
 
 @attrs.define(eq=False)
