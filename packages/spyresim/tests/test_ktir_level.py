@@ -727,3 +727,88 @@ def test_tensor_operations() -> None:
         i[0, t] = p[t, 1]
         expected.append(np.concatenate([i, n]))
     assert np.array_equal(run(text, p=p)["q"], np.stack(expected))
+
+
+class TestOrderBetweenTiles:
+    """Reading 12, ktir checklist 106: what only lockstep orders is a warning, with `strict` an error."""
+
+    def shift_rows(self, piece: int, source: str) -> str:
+        """Every tile stores its numbers into `m`, then loads those of the next tile and hands them out."""
+        total = 4 * piece
+        return k.function(
+            "%p: index, %m: index, %q: index",
+            [
+                "%c1 = arith.constant 1 : index",
+                "%c4 = arith.constant 4 : index",
+                f"%n = arith.constant {piece} : index",
+                "%t = ktdp.get_compute_tile_id : index",
+                "%up = arith.addi %t, %c1 : index",
+                "%next = arith.remui %up, %c4 : index",
+                "%own = arith.muli %t, %n : index",
+                f"%other = arith.muli {source}, %n : index",
+                *(k.view(f"{name}v", name, (total,)) for name in "pmq"),
+                k.tile("pt", "pv", "%own", (total,), (piece,)),
+                k.tile("mt", "mv", "%own", (total,), (piece,)),
+                k.tile("ot", "mv", "%other", (total,), (piece,)),
+                k.tile("qt", "qv", "%own", (total,), (piece,)),
+                k.load("x", "pt", (piece,)),
+                k.store("x", "mt", (piece,)),
+                k.load("y", "ot", (piece,)),
+                k.store("y", "qt", (piece,)),
+            ],
+            [4],
+        )
+
+    def test_hand_over_without_order(self) -> None:
+        p, m = half(256), half(256)
+        text = module(self.shift_rows(64, "%next"))
+        result = run_ktir(text, args={"p": p, "m": m})
+        assert np.array_equal(result.outputs["q"], np.roll(p, -64))
+        (warning,) = result.report.warnings
+        assert "warning: tile 0 reads what tile 1 has written at 0x80 of m in 'ktdp.store'" in warning
+        assert warning.endswith("only lockstep orders that")
+        with pytest.raises(ConflictFault, match="tile 0 reads what tile 1 has written") as caught:
+            run_ktir(text, args={"p": p, "m": m}, strict=True)
+        assert (caught.value.first.tile, caught.value.second.tile) == (1, 0)
+        assert caught.value.second.operation == "ktdp.load"
+
+    @pytest.mark.parametrize("piece", [64, 10, 1])
+    def test_own_data_is_in_order(self, piece: int) -> None:
+        """Also where several tiles have a part of one stick."""
+        p = half(4 * piece)
+        result = run_ktir(
+            module(self.shift_rows(piece, "%t")), args={"p": p, "m": half(4 * piece)}, strict=True
+        )
+        assert np.array_equal(result.outputs["q"], p)
+        assert not result.report.warnings
+
+    def test_hand_over_inside_one_stick(self) -> None:
+        result = run_ktir(module(self.shift_rows(10, "%next")), args={"p": half(40), "m": half(40)})
+        assert any("reads what" in warning for warning in result.report.warnings)
+
+    def test_overwriting_what_others_have_read(self) -> None:
+        """All tiles read the first numbers, then tile 0 overwrites them."""
+        text = k.function(
+            "%p: index, %q: index",
+            [
+                "%c0 = arith.constant 0 : index",
+                "%t = ktdp.get_compute_tile_id : index",
+                k.view("pv", "p", (64,)),
+                k.view("qv", "q", (4, 64)),
+                k.tile("pt", "pv", "%c0", (64,), (64,)),
+                k.tile("qt", "qv", "%t, %c0", (4, 64), (1, 64)),
+                k.load("x", "pt", (64,)),
+                "%y = tensor.expand_shape %x [[0, 1]] output_shape [1, 64] : tensor<64xf16> into tensor<1x64xf16>",
+                k.store("y", "qt", (1, 64)),
+                "%first = arith.cmpi eq, %t, %c0 : index",
+                "scf.if %first {",
+                "%z = arith.negf %x : tensor<64xf16>",
+                k.store("z", "pt", (64,)),
+                "}",
+            ],
+            [4],
+        )
+        p = half(64)
+        result = run_ktir(module(text), args={"p": p})
+        assert np.array_equal(result.outputs["p"], -p)
+        assert any("tile 0 writes what another tile has read" in w for w in result.report.warnings)

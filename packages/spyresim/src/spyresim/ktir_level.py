@@ -11,17 +11,19 @@ from ktir.analysis import DefUse
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
+from ktir.errors import Diagnostic
 from ktir.interface import constant_buffers, find_function, signature
 from ktir.ir import Operation, Value
 from ktir.machine import Machine
 from spyresim.arguments import Binding, bind
-from spyresim.errors import ExecutionFault, Site, UnsupportedError
+from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
 from spyresim.sequential.kernels import KERNELS
 from spyresim.sequential.memory import Bank, DeviceMemory
 from spyresim.sequential.memrefs import MEMREFS
+from spyresim.sequential.order import Hazard, OrderShadow
 from spyresim.sequential.structured import STRUCTURED
 from spyresim.sequential.tensors import TENSORS
 
@@ -36,6 +38,7 @@ def run_ktir(
     args: Mapping[str, object] | None = None,
     machine: Machine | None = None,
     *,
+    strict: bool = False,
     budget: int = DEFAULT_BUDGET,
 ) -> Result:
     """Execute one kernel of a KTIR module.
@@ -44,6 +47,8 @@ def run_ktir(
         function: name of the kernel; may be left out if the module has only one public function.
         args: arrays and numbers by argument name; arrays of role output may be left out.
         machine: default `ktir.Machine()`; the module's own switches win.
+        strict: whether two tiles that touch the same bytes, ordered by lockstep only, are an error
+            (`ConflictFault`); otherwise they are a warning in the report.
         budget: dynamic operations after which the run is given up.
 
     Returns:
@@ -62,7 +67,27 @@ def run_ktir(
     binding = bind(
         kernel.symbol, signature(module, kernel), constant_buffers(module, kernel), args or {}, machine
     )
-    return run_bound(module, kernel, binding, KTIR_HANDLERS, "ktir", budget)
+
+    def watch(run: Interpreter, tiles: int) -> None:
+        if tiles > 1:
+            for bank in (run.scratchpad, *run.device.banks):
+                bank.order = OrderShadow(bank, lambda hazard: _hazard(run, hazard, strict))
+
+    return run_bound(module, kernel, binding, KTIR_HANDLERS, "ktir", budget, watch)
+
+
+def _hazard(run: Interpreter, hazard: Hazard, strict: bool) -> None:
+    if not strict:
+        run.warn(str(Diagnostic(hazard.message, hazard.second.location, "warning")))
+        return
+    raise ConflictFault(
+        hazard.message,
+        site=hazard.second,
+        memory=hazard.memory,
+        address=hazard.address,
+        first=hazard.first,
+        second=hazard.second,
+    )
 
 
 def with_switches(module: Module, machine: Machine) -> Module:

@@ -307,7 +307,8 @@ def _access(
     batch = len(starts)
     tiles = frame.tiles if batch == frame.batch else frame.tiles[:1]
     rows = tiles if view.row is None else np.full(batch, view.row, np.int64)
-    return Access(tiles, rows, starts, pattern, dtype, run.site(op), view.owner)
+    everyone = batch == 1 and frame.batch > 1
+    return Access(tiles, rows, starts, pattern, dtype, run.site(op), view.owner, everyone)
 
 
 def element_anchor(view: View, anchor: IntArray) -> IntArray:

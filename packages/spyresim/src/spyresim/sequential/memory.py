@@ -23,6 +23,7 @@ from spyresim.errors import (
 )
 from spyresim.meaning.formats import Array
 from spyresim.sequential.access import IntArray, Nest, Pattern
+from spyresim.sequential.order import OrderShadow
 
 __all__ = ["FILL_BYTE", "HOST", "Access", "Bank", "DeviceMemory", "Memory"]
 
@@ -39,7 +40,8 @@ class Access:
 
     `tiles` are flat tile numbers (one a row of the data), `rows` the memory instance of each, `starts` the
     byte address where the pattern has offset 0; all of the same length.  `site` makes the place of the
-    access for a tile; `owner` says on whose behalf the tiles act.
+    access for a tile; `owner` says on whose behalf the tiles act. With `everyone`, the only entry stands for
+    all tiles of the batch, which do the same.
     """
 
     tiles: IntArray
@@ -49,6 +51,7 @@ class Access:
     dtype: np.dtype[Any]
     site: Callable[[int | None], Site]
     owner: int = HOST
+    everyone: bool = False
 
     @property
     def item(self) -> int:
@@ -121,6 +124,7 @@ class Bank(Memory):
         self.size = size
         self.stick = stick
         self.grain = stick if grain is None else grain
+        self.order: OrderShadow | None = None
         self._numbered = numbered
         self._held = 0
         self._data: npt.NDArray[np.uint8] = np.empty((instances, 0), np.uint8)
@@ -139,6 +143,11 @@ class Bank(Memory):
         data[:, : self._held] = self._data
         owner[:, : self._held // self.grain] = self._owner
         self._data, self._owner, self._held = data, owner, held
+
+    @property
+    def held(self) -> int:
+        """Bytes of each instance that the backing store holds; a multiple of the stick."""
+        return self._held
 
     def name(self, row: int) -> str:
         """The label of one instance."""
@@ -170,6 +179,8 @@ class Bank(Memory):
             return np.empty((len(access.tiles), *pattern.extents), access.dtype)
         self._check(access, "read")
         self._check_owners(access)
+        if self.order is not None:
+            self.order.note(access, write=False)
         return self._gather(access)
 
     def store(self, access: Access, data: Array) -> None:
@@ -177,6 +188,8 @@ class Bank(Memory):
         if not pattern.size or not len(access.tiles):
             return
         self._check(access, "write")
+        if self.order is not None:
+            self.order.note(access, write=True)
         self._claim(access)
         data = np.broadcast_to(data, (len(access.tiles), *pattern.extents))
         self._scatter(access, data)
@@ -238,7 +251,7 @@ class Bank(Memory):
         offsets = access.pattern.offsets()
         return places.reshape(-1, *([1] * offsets.ndim)) + offsets
 
-    def _blocks(self, access: Access, block: int) -> IntArray:
+    def blocks(self, access: Access, block: int) -> IntArray:
         """Flat numbers of all blocks of bytes that are touched (some more than once); (tiles, k)."""
         runs, length = access.pattern.runs()
         first = self._flat_starts(access)[:, None] + runs[None, :] * access.item
@@ -247,7 +260,7 @@ class Bank(Memory):
         return np.asarray((first[:, :, None] + steps).reshape(len(first), -1) // block)
 
     def _check_owners(self, access: Access) -> None:
-        blocks = self._blocks(access, self.grain)
+        blocks = self.blocks(access, self.grain)
         owners = self._owner.reshape(-1)[blocks]
         bad = owners != access.owner
         if not bad.any():
@@ -277,7 +290,7 @@ class Bank(Memory):
 
     def _claim(self, access: Access) -> None:
         """Mark as written; what a partial store leaves of a never-written stick becomes zero."""
-        sticks = self._blocks(access, self.stick)
+        sticks = self.blocks(access, self.stick)
         grains = self._owner.reshape(-1, self.stick // self.grain)
         fresh = sticks[(grains[sticks] == NOBODY).all(axis=-1)]
         if fresh.size:
@@ -286,7 +299,7 @@ class Bank(Memory):
         if self.grain == self.stick:
             grains[sticks] = access.owner
         else:
-            self._owner.reshape(-1)[self._blocks(access, self.grain)] = access.owner
+            self._owner.reshape(-1)[self.blocks(access, self.grain)] = access.owner
 
     def _check_conflict(self, access: Access, data: Array) -> None:
         """Read back: an element that differs was overwritten by another tile of the same operation."""
@@ -353,6 +366,11 @@ class DeviceMemory(Memory):
         self._allocations.append(Allocation(name, base, bank))
         self._allocations.sort(key=lambda a: a.base)
         return bank
+
+    @property
+    def banks(self) -> tuple[Bank, ...]:
+        """What is behind the allocations, by ascending address."""
+        return tuple(a.bank for a in self._allocations)
 
     def allocation(self, name: str) -> Allocation:
         """The allocation of a name; KeyError if there is none."""
