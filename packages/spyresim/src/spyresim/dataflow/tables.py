@@ -77,7 +77,7 @@ class Tables:
             size = architecture.memory(kind).size or 0
             if architecture.is_global(kind):
                 memory = im.Memory(name, kind, im.MemoryClass.GLOBAL, -1, -1, size)
-            elif handle.core is None or architecture.is_below_scratchpad(kind):
+            elif handle.core is None or architecture.is_private(kind):
                 memory = im.Memory(name, kind, im.MemoryClass.REGISTER, -1, -1, size or REGISTER_FILE_BYTES)
             else:
                 corelet = -1 if handle.corelet is None else handle.corelet
