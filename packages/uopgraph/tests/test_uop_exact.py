@@ -32,6 +32,7 @@ from uopgraph.decompose import EXACT, decompositions
 from uopgraph.dtype import DType
 from uopgraph.ops import GroupOp
 from uopgraph.pattern import Rule
+from uopgraph.symbolic.fast import fast_only
 from uopgraph.symbolic.poison import poison
 
 NUMPY: dict[DType, Any] = {
@@ -630,3 +631,17 @@ def test_decompositions_that_do_not_exist() -> None:
         decompositions(frozenset({Ops.ERF}))
     with pytest.raises(UnsupportedError, match="EXP without EXP2"):
         decompositions(frozenset({Ops.EXP, Ops.EXP2}))
+
+
+@pytest.mark.parametrize("rule", fast_only.rules, ids=lambda r: r.location)
+def test_the_oracle_notices_rules_of_real_arithmetic(rule: Rule) -> None:
+    """the soundness test above is sharp: it refuses every rule that only holds up to rounding, nan or zeros"""
+    if rule.ops() & {Ops.POW, Ops.REDUCE} and len(rule.ops()) == 1:
+        pytest.skip("the sampler builds neither powers nor reductions")
+    env = sample_env()
+    for node, result in matches(rule, random.Random(1), 3000):
+        try:
+            check_equal(node, result, domain(node, env))
+        except AssertionError:
+            return
+    pytest.fail(f"{rule.location} was not noticed")
