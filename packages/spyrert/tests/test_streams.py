@@ -18,7 +18,15 @@ import numpy as np
 import pytest
 
 from spyrert import MicroDevice, Overlap, Progress, Runtime, RuntimeConfig, Stream, errors
-from spyrert.device import DeviceProperties, FaultKind, FaultSpec, Match
+from spyrert.device import (
+    DeviceProperties,
+    ExecResult,
+    FaultKind,
+    FaultSpec,
+    Match,
+    Program,
+    SegmentMemory,
+)
 from spyrert.execution import EventGeneration, HostCall, Operation, OpState, Signal, Wait
 from spyrert.spyrecode import (
     Addr,
@@ -694,3 +702,27 @@ def test_metrics(make_add: MakeAdd) -> None:
         metrics = rt.metrics()
         assert (metrics["image_transfers"], metrics["launches"], metrics["refused_launches"]) == (1, 3, 1)
         assert metrics["cb_compute"] == 3
+
+
+def test_enqueueing_does_not_wait_for_the_device() -> None:
+    """runtime spec 3.1: while a device works (here: until it is released), launches and queries return at once."""
+    release, started = threading.Event(), threading.Event()
+
+    def slow(program: Program, memory: SegmentMemory, core_mask: int) -> ExecResult:
+        started.set()
+        assert release.wait(30)
+        return ExecResult(10)
+
+    device = MicroDevice()
+    device.register_executor(0x95, slow)
+    code = assemble(b"x", 0x95, LaunchSpec("slow"))
+    with Runtime(lambda: device, RuntimeConfig(progress=Progress.THREAD)) as rt:
+        plan = rt.prepare_kernel(code)
+        first = rt.launch(plan, [])
+        assert started.wait(30)
+        tickets = [rt.launch(plan, []) for _ in range(5)]
+        assert not first.done()
+        assert not rt.current_stream().query()
+        release.set()
+        for ticket in tickets:
+            ticket.wait(timeout=30)

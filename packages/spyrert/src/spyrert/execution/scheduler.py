@@ -73,6 +73,7 @@ class Scheduler:
         self._host: tuple[Operation, int] | None = None
         self._hazards = HazardTracker()
         self._unfinished = 0
+        self._clock = device.now()
         self._callbacks: deque[Operation] = deque()
         self._next_op = 0
         self._pointer = 0
@@ -101,7 +102,7 @@ class Scheduler:
             if self.indeterminate is not None:
                 self._check_reads(operations)
             enqueued: list[Operation] = []
-            now = self.device.now()
+            now = self._clock
             try:
                 for state, operation in operations:
                     self._next_op += 1
@@ -190,7 +191,7 @@ class Scheduler:
                 if not self._step() and not self._break_deadlock():
                     with self._changed:
                         left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                        if not condition() and not self._can_step():
+                        if not condition() and (self._pumping is not None or not self._can_step()):
                             self._changed.wait(left)
         finally:
             with self._changed:
@@ -272,42 +273,40 @@ class Scheduler:
         return chosen
 
     def _dispatch(self) -> bool:
+        """Start everything that is ready. The device and host functions work with no lock held."""
         moved = False
         while True:
-            host: Operation | None = None
             with self._changed:
                 state = self._pick()
                 if state is None:
                     return moved
                 moved = True
                 operation = state.queue.popleft()
-                operation.submitted = operation.start = self.device.now()
+                operation.submitted = operation.start = self._clock
                 poison = self._failed_before(operation)
                 if poison is not None:
                     state.in_flight = operation
                     self._finish(operation, OpState.FAILED, poison)
                     continue
-                match operation:
-                    case Signal():
-                        operation.event.signal(self.device.now())
+                if isinstance(operation, Signal):
+                    operation.event.signal(self._clock)
+                    self._finish(operation, OpState.DONE)
+                    self._tell(operation.event.waiters)
+                    continue
+                state.in_flight = operation
+                if isinstance(operation, Wait):
+                    if operation.event.error is not None:
+                        self._finish(operation, OpState.FAILED, operation.event.poisoned())
+                    else:
                         self._finish(operation, OpState.DONE)
-                        self._tell(operation.event.waiters)
-                    case Wait():
-                        state.in_flight = operation
-                        if operation.event.error is not None:
-                            self._finish(operation, OpState.FAILED, operation.event.poisoned())
-                        else:
-                            self._finish(operation, OpState.DONE)
-                    case _ if operation.host_lane:
-                        state.in_flight = operation
-                        operation.state = OpState.DISPATCHED
-                        host = operation
-                        self._host = (operation, 1 << 62)
-                    case _:
-                        state.in_flight = operation
-                        self._to_device(operation)
-            if host is not None:
-                self._run_host(host)
+                    continue
+                operation.state = OpState.DISPATCHED
+                if operation.host_lane:
+                    self._host = (operation, 1 << 62)
+            if operation.host_lane:
+                self._run_host(operation)
+            else:
+                self._to_device(operation)
 
     @staticmethod
     def _failed_before(operation: Operation) -> SpyreError | None:
@@ -328,21 +327,24 @@ class Scheduler:
         return None
 
     def _to_device(self, operation: Operation) -> None:
+        error: SpyreError
         try:
             ticket = self.device.submit(operation.block())
-        except DeviceLost as error:
-            self._lose(error)
-            self._finish(operation, OpState.FAILED, error)
-        except (ControlBlockError, DeviceBusy) as error:
+        except DeviceLost as lost:
+            error = lost
+        except (ControlBlockError, DeviceBusy) as refused:
             kind = DmaFault if isinstance(operation, Copy) else ComputeFault
-            wrapped = kind(
-                f"the device refused {operation.name or operation.kind}: {error}", device=self.index
-            )
-            wrapped.__cause__ = error
-            self._finish(operation, OpState.FAILED, wrapped)
+            what = operation.name or operation.kind
+            error = kind(f"the device refused {what}: {refused}", device=self.index)
+            error.__cause__ = refused
         else:
-            operation.state = OpState.DISPATCHED
-            self._by_ticket[ticket] = operation
+            with self._changed:
+                self._by_ticket[ticket] = operation
+            return
+        with self._changed:
+            if isinstance(error, DeviceLost):
+                self._lose(error)
+            self._finish(operation, OpState.FAILED, error)
 
     def _run_host(self, operation: Operation) -> None:
         """Run a host function with no lock held; its virtual duration occupies the host lane."""
@@ -360,10 +362,10 @@ class Scheduler:
         with self._changed:
             if error is not None or duration == 0:
                 self._host = None
-                operation.end = self.device.now()
+                operation.end = self._clock
                 self._finish(operation, OpState.DONE if error is None else OpState.FAILED, error)
             else:
-                self._host = (operation, self.device.now() + duration)
+                self._host = (operation, self._clock + duration)
 
     # -- completions ---------------------------------------------------------------------------
 
@@ -371,12 +373,13 @@ class Scheduler:
         """Let virtual time pass to the next completion."""
         if self._host is not None:
             operation, end = self._host
-            self.device.advance(max(0, end - self.device.now()))
+            self.device.advance(max(0, end - self._clock))
+            self._clock = self.device.now()
             completion = self.device.next_completion(block=False)
             if completion is not None:
                 self._complete(completion)
                 return True
-            if self.device.now() >= end:
+            if self._clock >= end:
                 self._host = None
                 operation.end = end
                 self._finish(operation, OpState.DONE)
@@ -384,6 +387,7 @@ class Scheduler:
         if not self._by_ticket:
             return False
         completion = self.device.next_completion(block=True)
+        self._clock = self.device.now()
         if completion is not None:
             self._complete(completion)
             return True
@@ -420,7 +424,7 @@ class Scheduler:
         operation.state = state
         operation.error = error
         if not operation.end:
-            operation.end = self.device.now()
+            operation.end = self._clock
         self._unfinished -= 1
         self.allocator.release(operation.op_id)
         if stream.in_flight is operation:
@@ -566,6 +570,8 @@ class Scheduler:
     def abandon(self) -> None:
         """Cancel everything, also what is in flight; the device is to be reset. Every stream ends."""
         with self._changed:
+            while self._pumping not in (None, threading.get_ident()):
+                self._changed.wait()
             error = DeviceLost("the device was reset", device=self.index)
             for operation in list(self._by_ticket.values()):
                 self._finish(operation, OpState.CANCELLED, error)
