@@ -19,6 +19,7 @@ from spyresim.arguments import Binding, bind
 from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
+from spyresim.sequential.inter_tile import INTER_TILE
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
 from spyresim.sequential.kernels import KERNELS
 from spyresim.sequential.memory import Bank, DeviceMemory
@@ -29,7 +30,7 @@ from spyresim.sequential.tensors import TENSORS
 
 __all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir", "with_switches"]
 
-KTIR_HANDLERS = BASIC.extended(KERNELS, TENSORS, STRUCTURED, MEMREFS)
+KTIR_HANDLERS = BASIC.extended(KERNELS, INTER_TILE, TENSORS, STRUCTURED, MEMREFS)
 
 
 def run_ktir(

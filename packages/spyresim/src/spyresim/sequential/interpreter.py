@@ -229,6 +229,12 @@ class Interpreter:
         tile = int(frame.tiles[0]) if frame.batch == 1 else None
         return evaluate(op, aligned, self.machine.f16_format, tile)
 
+    def synchronize(self) -> None:
+        """Everything before is ordered before everything behind, for all tiles (ktir spec 1.13.7)."""
+        for bank in (self.scratchpad, *self.device.banks):
+            if bank.order is not None:
+                bank.order.forget()
+
     def warn(self, message: str) -> None:
         """Report something once."""
         self.warnings[message] = None

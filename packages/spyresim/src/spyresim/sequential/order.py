@@ -93,6 +93,13 @@ class OrderShadow:
         self._log: list[tuple[Access, bool]] | None = []
         self._known: set[tuple[int, int, bool, bool]] = set()
 
+    def forget(self) -> None:
+        """Start again: what happened so far is ordered before what follows."""
+        self._grain = self._bank.stick
+        self._writes = _Last.empty(self._bank.instances, 0)
+        self._reads = _Last.empty(self._bank.instances, 0)
+        self._log = []
+
     def note(self, access: Access, write: bool) -> None:
         """Look for hazards of an access, then remember it."""
         blocks = self._blocks(access)
