@@ -221,6 +221,22 @@ def test_in_place(device: str) -> None:
     run(kernel("%a: index", "[1]", body), device, {"a": a + a}, a=a)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_that_depend_on_the_row_before(device: str) -> None:
+    """Loads and stores of one tensor are fine where their boxes are a constant apart."""
+    shape, block = (6, 72), (1, 72)
+    body = (
+        view("va", "%a", shape) + "scf.for %s = %c0 to %c4 step %c1 {\n%n = arith.addi %s, %c1 : index\n"
+        + tile("p", "va", shape, "%s, %c0", block) + tile("q", "va", shape, "%n, %c0", block)
+        + load("x", "p", block) + "%y = arith.addf %x, %x : tensor<1x72xf16>\n" + store("y", "q", block) + "}\n"
+    )  # fmt: skip
+    a = integers(shape)
+    wanted = a.copy()
+    for row in range(4):
+        wanted[row + 1] = wanted[row] + wanted[row]
+    run(kernel("%a: index", "[1]", body), device, {"a": wanted}, a=a)
+
+
 def test_in_place_in_another_order_is_refused() -> None:
     """Vectors are stored while others are still to be loaded, so a shifted in-place update cannot work."""
     body = (

@@ -57,7 +57,15 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, clone_all
-from dfsched.passes.memory_accesses import Root, is_injective, may_alias, root_of, tile_of, view_of
+from dfsched.passes.memory_accesses import (
+    Root,
+    are_disjoint,
+    is_injective,
+    may_alias,
+    root_of,
+    tile_of,
+    view_of,
+)
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_attribute
 from dfsched.vector_tiling import Box, reference_tile, vector_boxes
@@ -284,7 +292,9 @@ class _Builder:
             written = self._place(output.store)
             for operand in nest.operands:
                 read = self._place(operand.load)
-                if not may_alias(read.root, written.root):
+                if not may_alias(read.root, written.root) or are_disjoint(
+                    operand.load, output.store, self.definitions
+                ):
                     continue
                 if read.access != written.access or not operand.map.is_identity or written.overlaps:
                     raise UnsupportedKernel.at(
@@ -294,7 +304,8 @@ class _Builder:
         for position, output in enumerate(nest.outputs):
             for other in nest.outputs[:position]:
                 a, b = self._place(other.store), self._place(output.store)
-                if may_alias(a.root, b.root) and a.access != b.access:
+                apart = are_disjoint(other.store, output.store, self.definitions)
+                if may_alias(a.root, b.root) and a.access != b.access and not apart:
                     raise UnsupportedKernel.at(
                         output.store.location, "two stores of one compute group overlap"
                     )

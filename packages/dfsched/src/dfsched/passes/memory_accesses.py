@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from dfsched.passes.errors import ScheduleError
-from dfsched.passes.index_arithmetic import expand
+from dfsched.passes.index_arithmetic import expand, expand_subscripts
 from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.subscripts import Subscripts
 from ktir.affine import Const, Dim, linear
 from ktir.attribute import Attribute
 from ktir.dialects import ktdp
@@ -19,6 +20,7 @@ __all__ = [
     "Root",
     "accesses",
     "address_argument",
+    "are_disjoint",
     "conflict",
     "is_injective",
     "may_alias",
@@ -114,9 +116,37 @@ def is_injective(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def are_disjoint(a: MemoryOp, b: MemoryOp, definitions: Definitions) -> bool:
+    """Whether two accesses of one block, through equal views, surely touch different elements.
+
+    True iff in some dimension their boxes are a constant apart that is at least the extent of the first one.
+    """
+    tiles = [tile_of(op, definitions) for op in (a, b)]
+    views = [view_of(tile, definitions) for tile in tiles]
+    first, second = views
+    same = first.offset is second.offset and first.result.type == second.result.type
+    strides = first.static_strides.values
+    if not same or strides != second.static_strides.values:
+        return False
+    boxes = [tile.access_tile_set.set.bounding_box() for tile in tiles if not tile.symbol_operands]
+    if len(boxes) != 2 or None in boxes or not is_injective(first.static_sizes.values, strides):
+        return False
+    starts = [Subscripts.of_map(tile.base_map.map, tile.indices) for tile in tiles]
+    negative = Subscripts(tuple(expr * -1 for expr in starts[0].exprs), starts[0].values)
+    apart = expand_subscripts(starts[1].plus(negative), definitions)
+    for distance, one, two in zip(apart.exprs, *(box or () for box in boxes), strict=True):
+        if isinstance(distance, Const) and (
+            distance.value + two[0] > one[1] or distance.value + two[1] < one[0]
+        ):
+            return True
+    return False
+
+
 def conflict(a: MemoryOp, b: MemoryOp, definitions: Definitions) -> bool:
     """Whether the order of two accesses can matter."""
     if isinstance(a, ktdp.Load) and isinstance(b, ktdp.Load):
+        return False
+    if are_disjoint(a, b, definitions):
         return False
     roots = [root_of(view_of(tile_of(op, definitions), definitions), definitions) for op in (a, b)]
     return may_alias(roots[0], roots[1])
