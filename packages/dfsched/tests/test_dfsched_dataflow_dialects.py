@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import ktir
@@ -362,3 +364,76 @@ def test_registration() -> None:
     assert {d.name for d in context.dialects} >= {"dataflow", "agen", "vectorchain", "uniform", "symbol"}
     assert context.operation("symbol.create_id") is symbol.CreateId
     assert context.operation("uniform.query_map") is uniform.QueryMap
+
+
+TIMES = "time_addr_map = affine_map<(d0) -> (d0, 0)>, time_order = affine_map<(d0) -> (d0)>, time_set = affine_set<(d0) : (d0 >= 0, -d0 + 2 >= 0)>"
+LOAD_SETS = f"load_order = {ORDER}, load_set = {ROW}"
+STORE_SETS = f"store_order = {ORDER}, store_set = {ROW}"
+FLAT = "%flat = dataflow.get_logical_memory_view %u2, %c0 {layout_map = affine_map<(d0) -> (d0)>} : index, index, memref<480xf16>\n"
+TABLE = "%tab = dataflow.get_logical_memory_view %u2, %c9 {layout_map = affine_map<(d0) -> (d0)>} : index, index, memref<16xi32>\n"
+
+
+def test_one_sided_composites() -> None:
+    """checklist T12: a region or an input vector, not both."""
+    text = round_trip(
+        f"""agen.composite_load %w[%i, 0]
+         time_symbols()(%lv:vector<32xf16>)
+         {{{LOAD_SETS}, {TIMES}}}
+        {{
+          dataflow.send %u0, %lv : vector<32xf16>
+          agen.yield
+        }} : memref<5x96xf16>
+        agen.composite_store %w[%i, 0]
+         time_symbols(%j)
+         {{{STORE_SETS}, {TIMES}}}
+        {{
+          %in = dataflow.receive %u0 : vector<32xf16>
+          agen.yield %in : vector<32xf16>
+        }} : memref<5x96xf16>
+        %big = dataflow.receive %u0 : vector<96xf16>
+        agen.composite_store %w[%i, 0]
+         input_vector=%big time_symbols()
+         {{{TIMES}}} : memref<5x96xf16>, vector<96xf16>"""
+    )
+    assert "time_symbols()(%arg0:vector<32xf16>)" in text
+    assert re.search(r"input_vector=%\d+ time_symbols\(\)\n", text)
+    both = "%big = dataflow.receive %u0 : vector<96xf16>\nagen.composite_store %w[%i, 0] input_vector=%big time_symbols() {{{}{}}} {} : memref<5x96xf16>, vector<96xf16>"
+    assert "input_vector and region can't co-exist" in problems(
+        both.format("", TIMES, "{ agen.yield %big : vector<96xf16> }")
+    )
+    neither = f"agen.composite_store %w[%i, 0] time_symbols() {{{TIMES}}} : memref<5x96xf16>"
+    assert "either store_set/order or input vector has to be present" in problems(neither)
+
+
+def test_indirect_accesses() -> None:
+    text = round_trip(
+        TABLE
+        + f"""%r = agen.indirect_vector_load indirect:%tab[%i] direct:%w[0, 0]
+         {{{LOAD_SETS}}}
+         : memref<16xi32>, memref<5x96xf16>, vector<32xf16>
+        agen.indirect_vector_store %r indirect:%tab[%i + 1] direct:%w[0, 0]
+         {{{STORE_SETS}}}
+         : vector<32xf16>, memref<16xi32>, memref<5x96xf16>"""
+    )
+    assert "indirect:%" in text
+    with pytest.raises(ktir.ParseError, match="load set is missing in the operation"):
+        ktir.parse(
+            module(
+                TABLE
+                + "%r = agen.indirect_vector_load indirect:%tab[%i] direct:%w[0, 0] {} : memref<16xi32>, memref<5x96xf16>, vector<32xf16>"
+            )
+        )
+
+
+def test_symbolic_accesses() -> None:
+    load = "%sv = agen.symbolic_vector_load {}[indices:({}), strides:({})] {{load_order = affine_map<(d0) -> (d0)>, load_set = affine_set<(d0) : (d0 >= 0, -d0 + 31 >= 0)>}} : {}, vector<32x{}>\n"
+    store = "agen.symbolic_vector_store %sv, %flat[indices:(%i), strides:(%c9)] {store_order = affine_map<(d0) -> (d0)>, store_set = affine_set<(d0) : (d0 >= 0, -d0 + 31 >= 0)>} : memref<480xf16>, vector<32xf16>"
+    text = round_trip(FLAT + load.format("%flat", "%i, %j", "%c9, %c0", "memref<480xf16>", "f16") + store)
+    assert "[indices:(%i, %j), strides:(%c9, %c0)]" in text
+    for arguments, message in [
+        (("%w", "%i", "%c9", "memref<5x96xf16>", "f16"), "memref is not one dimensional"),
+        (("%flat", "%i", "%c9", "memref<480xf16>", "f32"), "result type does not match memref element type"),
+        (("%flat", "%i", "", "memref<480xf16>", "f16"), "strides should be the same size as indices"),
+        (("%flat", "", "", "memref<480xf16>", "f16"), "indices should not be empty"),
+    ]:
+        assert message in problems(FLAT + load.format(*arguments))
