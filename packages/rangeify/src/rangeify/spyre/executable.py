@@ -85,8 +85,8 @@ class Executable:
 
         `arrays`: one per input, in the order of :attr:`inputs`; none at all means what the Tensors hold.
         `runtime`: where to run; by default one on an installed device that can stand for the architecture.
-        `bindings`: values of Variables by name.
-        Raises :class:`rangeify.InputError` for arrays that do not fit, before anything is launched.
+        `bindings`: values of Variables by name. Raises :class:`rangeify.InputError` for arrays that do not
+        fit, before anything is launched.
         """
         chosen = default_runtime(self.architecture) if runtime is None else runtime
         given = self._bind(arrays)
