@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import attrs
 
@@ -35,16 +37,32 @@ def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
 def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] = ()) -> Built:
     """Schedule `tensors` and tell where every stored value will be. `holders`: values whose storage must not
     be overwritten, besides those of `tensors`."""
-    sink = UOp.make_sink(*(t.uop for t in tensors))
-    result = transform_to_call(sink, frozenset(), holders)
-    if config.check:
-        check_call(result.call)
-    lowered = lower_call(result.call, config)
-    mentioned = [n for n in sink.toposort() if n.op is Ops.BUFFER]
-    free = {n: n.unbound() for n in sink.toposort() if n.is_bound_var}
-    outputs = [t.uop.substitute({**result.buffer_map, **free}, name="outputs", walk=True) for t in tensors]
-    made = _Made(lowered, result.call.src[1:], mentioned, outputs, result.variables)
-    return Built(made.schedule(config), result.buffer_map)
+    with _uncollected():
+        sink = UOp.make_sink(*(t.uop for t in tensors))
+        result = transform_to_call(sink, frozenset(), holders)
+        if config.check:
+            check_call(result.call)
+        lowered = lower_call(result.call, config)
+        mentioned = [n for n in sink.toposort() if n.op is Ops.BUFFER]
+        free = {n: n.unbound() for n in sink.toposort() if n.is_bound_var}
+        outputs = [
+            t.uop.substitute({**result.buffer_map, **free}, name="outputs", walk=True) for t in tensors
+        ]
+        made = _Made(lowered, result.call.src[1:], mentioned, outputs, result.variables)
+        return Built(made.schedule(config), result.buffer_map)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Run a block without the cyclic collector: nodes form no cycles, and it would walk all of them again and
+    again while they are built."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @attrs.frozen(eq=False)
