@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import gc
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import rangeify
+import uopgraph
 from rangeify import Config, InputError, Tensor
 from rangeify.lowering import clear_schedule_cache, statistics
 from rangeify.schedule_types import ScheduleFormatError
@@ -184,3 +186,25 @@ def test_readme_example() -> None:
     result = doctest.testfile(str(Path(__file__).parents[1] / "README.md"), module_relative=False)
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_nothing_stays_behind() -> None:
+    """Scheduling, running, realising and writing leave no node alive once the Tensors and the cache are gone."""
+
+    def work() -> None:
+        x = Tensor(np.ones((8, 8), np.float32))
+        y = (x - x.max(1, keepdims=True)).exp() @ x
+        rangeify.run(rangeify.schedule(y))
+        x[0:2] = y[0:2]
+        x.realize()
+
+    def nodes() -> int:
+        clear_schedule_cache()
+        gc.collect()
+        return uopgraph.live_nodes()
+
+    work()
+    before = nodes()
+    for _ in range(3):
+        work()
+    assert nodes() == before
