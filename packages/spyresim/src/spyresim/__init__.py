@@ -20,6 +20,7 @@ _HOMES = {
     "MemoryFault": "spyresim.errors",
     "Report": "spyresim.report",
     "Result": "spyresim.report",
+    "Session": "spyresim.session",
     "SimDevice": "spyresim.device",
     "SpyresimError": "spyresim.errors",
     "UnsupportedError": "spyresim.errors",

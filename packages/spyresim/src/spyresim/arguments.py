@@ -7,7 +7,7 @@ from `Machine.first_address`; views at constant addresses are buffers of their o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -22,7 +22,19 @@ from ktir.types import FloatType, Type
 from spyresim.errors import ArgumentError
 from spyresim.meaning.formats import Array, float_format, held_dtype
 
-__all__ = ["Binding", "Buffer", "bind"]
+if TYPE_CHECKING:
+    from spyresim.sequential.memory import Bank
+
+__all__ = ["Binding", "Buffer", "Resident", "bind"]
+
+
+@attrs.frozen(eq=False)
+class Resident:
+    """An array that stays in device memory: its byte address, layout, and the memory behind it."""
+
+    address: int
+    layout: Layout
+    bank: Bank
 
 
 @attrs.frozen(eq=False)
@@ -30,7 +42,7 @@ class Buffer:
     """A piece of device memory that the host fills or reads.
 
     `address` in bytes; `data` the initial device bytes, None if the host gives none; `dtype` the wanted host
-    dtype of the result (None: that of the format).
+    dtype of the result (None: that of the format); `resident` memory that exists already.
     """
 
     name: str
@@ -39,6 +51,7 @@ class Buffer:
     role: Role
     data: npt.NDArray[np.uint8] | None
     dtype: np.dtype[Any] | None
+    resident: Resident | None = None
 
     @property
     def size(self) -> int:
@@ -70,12 +83,14 @@ def bind(
     constants: Sequence[ConstantBuffer],
     args: Mapping[str, object],
     machine: Machine,
+    first_address: int | None = None,
 ) -> Binding:
     """Fit host values to arguments.
 
     Args:
         args: arrays and numbers by argument name (``argN`` works, too) or by buffer name (``@0x800``). Arrays
-            of role output may be left out.
+            of role output may be left out. A `Resident` stands for the array that it holds.
+        first_address: where buffers begin, in bytes; default `Machine.first_address`.
 
     Raises:
         ArgumentError: unknown, missing, or misfitting values; `argument` names the one.
@@ -84,7 +99,7 @@ def bind(
     scalars = {
         a.name: _scalar(function, a, given.get(a.name), machine) for a in arguments if not a.is_pointer
     }
-    address = machine.first_address
+    address = machine.first_address if first_address is None else first_address
     fixed: list[Buffer] = []
     for constant in constants:
         layout: Layout = LinearLayout(constant.shape, constant.element)
@@ -101,14 +116,28 @@ def bind(
             continue
         assert argument.role is not None
         layout = argument.layout or LinearLayout(_shape(argument, scalars), argument.element)
-        data, dtype = _array(
-            function, argument.name, argument.role, layout, given.get(argument.name), machine
-        )
-        buffers.append(Buffer(argument.name, address, layout, argument.role, data, dtype))
         unit = 1 if machine.address_unit is AddressUnit.BYTE else element_bytes(argument.element)
+        value = given.get(argument.name)
+        if isinstance(value, Resident):
+            buffers.append(_resident(function, argument.name, argument.role, layout, value))
+            values.append(np.array([value.address // unit], np.int64))
+            continue
+        data, dtype = _array(function, argument.name, argument.role, layout, value, machine)
+        buffers.append(Buffer(argument.name, address, layout, argument.role, data, dtype))
         values.append(np.array([address // unit], np.int64))
         address = _aligned(address + max(layout.device_bytes, 1), machine)
     return Binding(tuple(arguments), tuple(values), (*fixed, *buffers), machine)
+
+
+def _resident(function: str, name: str, role: Role, layout: Layout, value: Resident) -> Buffer:
+    if value.layout != layout:
+        raise ArgumentError(
+            f"argument '{name}' of '{function}' must have layout {layout}, but the resident array has "
+            f"{value.layout}",
+            name,
+            function,
+        )
+    return Buffer(name, value.address, layout, role, None, None, value)
 
 
 def _aligned(address: int, machine: Machine) -> int:

@@ -41,6 +41,8 @@ def run_ktir(
     *,
     strict: bool = False,
     budget: int = DEFAULT_BUDGET,
+    scratchpad: Bank | None = None,
+    first_address: int | None = None,
 ) -> Result:
     """Execute one kernel of a KTIR module.
 
@@ -51,6 +53,8 @@ def run_ktir(
         strict: whether two tiles that touch the same bytes, ordered by lockstep only, are an error
             (`ConflictFault`); otherwise they are a warning in the report.
         budget: dynamic operations after which the run is given up.
+        scratchpad: the scratchpads to use, one instance a tile (see `Session`); default fresh ones.
+        first_address: where buffers begin in device memory, in bytes.
 
     Returns:
         outputs (and input-outputs) by argument name, in the dtype of the array that was given, or else of
@@ -66,15 +70,20 @@ def run_ktir(
     module = with_switches(module, machine)
     kernel = find_function(module, function)
     binding = bind(
-        kernel.symbol, signature(module, kernel), constant_buffers(module, kernel), args or {}, machine
+        kernel.symbol,
+        signature(module, kernel),
+        constant_buffers(module, kernel),
+        args or {},
+        machine,
+        first_address,
     )
 
     def watch(run: Interpreter, tiles: int) -> None:
-        if tiles > 1:
-            for bank in (run.scratchpad, *run.device.banks):
-                bank.order = OrderShadow(bank, lambda hazard: _hazard(run, hazard, strict))
+        for bank in (run.scratchpad, *run.device.banks):
+            shadow = OrderShadow(bank, lambda hazard: _hazard(run, hazard, strict))
+            bank.order = shadow if tiles > 1 else None
 
-    return run_bound(module, kernel, binding, KTIR_HANDLERS, "ktir", budget, watch)
+    return run_bound(module, kernel, binding, KTIR_HANDLERS, "ktir", budget, watch, scratchpad=scratchpad)
 
 
 def _hazard(run: Interpreter, hazard: Hazard, strict: bool) -> None:
@@ -116,6 +125,7 @@ def run_bound(
     budget: int,
     prepare: Callable[[Interpreter, int], None] | None = None,
     grain: int | None = None,
+    scratchpad: Bank | None = None,
 ) -> Result:
     """Execute a kernel on bound arguments with a table of handlers.
 
@@ -132,6 +142,9 @@ def run_bound(
         )
     device = DeviceMemory(stick=machine.stick_bytes)
     for buffer in binding.buffers:
+        if buffer.resident is not None:
+            device.attach(buffer.name, buffer.address, buffer.resident.bank)
+            continue
         try:
             bank = device.allocate(buffer.name, buffer.address, max(buffer.size, 1))
         except ValueError as error:
@@ -139,11 +152,13 @@ def run_bound(
         if buffer.data is not None:
             bank.write_bytes(0, 0, buffer.data)
     structure = _Structure(module)
+    if scratchpad is None:
+        scratchpad = Bank("scratchpad", tiles, machine.scratchpad_bytes, machine.stick_bytes, grain=grain)
     run = Interpreter(
         machine=machine,
         handlers=handlers,
         device=device,
-        scratchpad=Bank("scratchpad", tiles, machine.scratchpad_bytes, machine.stick_bytes, grain=grain),
+        scratchpad=scratchpad,
         lookup=structure.lookup,
         definer=structure.defuse.definer,
         loop_of=structure.loop_of,
@@ -157,7 +172,7 @@ def run_bound(
     outputs = {
         buffer.name: binding.output(buffer, device.allocation(buffer.name).bank.read_bytes(0, 0, buffer.size))
         for buffer in binding.buffers
-        if buffer.is_output
+        if buffer.is_output and buffer.resident is None
     }
     report = Report(level, kernel.symbol, tiles, run.counters, tuple(run.warnings))
     return Result(outputs, report)

@@ -359,13 +359,19 @@ class DeviceMemory(Memory):
 
     def allocate(self, name: str, base: int, size: int) -> Bank:
         """Room for `size` bytes at `base`; the bank behind it.  Ranges must not overlap (ValueError)."""
-        for other in self._allocations:
-            if base < other.end and other.base < base + size:
-                raise ValueError(f"'{name}' at {base:#x} overlaps '{other.name}' at {other.base:#x}")
         bank = Bank(name, 1, size, self.stick, numbered=False)
+        self.attach(name, base, bank)
+        return bank
+
+    def attach(self, name: str, base: int, bank: Bank) -> None:
+        """Put existing memory at `base`. The same memory may be there under several names."""
+        if any(a.bank is bank for a in self._allocations):
+            return
+        for other in self._allocations:
+            if base < other.end and other.base < base + bank.size:
+                raise ValueError(f"'{name}' at {base:#x} overlaps '{other.name}' at {other.base:#x}")
         self._allocations.append(Allocation(name, base, bank))
         self._allocations.sort(key=lambda a: a.base)
-        return bank
 
     @property
     def banks(self) -> tuple[Bank, ...]:
