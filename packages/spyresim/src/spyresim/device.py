@@ -6,13 +6,18 @@ It knows nothing of KTIR or DataflowIR: everything it executes it decodes from t
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 
 from dfsched import image as im
 from dfsched import load_architecture
 from dfsched.architecture import Architecture
+from ktir import dlfloat
 from spyrert.device import (
     ControlBlock,
     CostModel,
@@ -34,6 +39,21 @@ from spyresim.errors import SpyresimError
 
 RUNS_KEPT = 64
 """How many runs `SimDevice.runs` remembers."""
+
+
+_FLOATS = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
+"""Host formats that transfers convert to and from DLFloat16."""
+
+
+def _to_dlfloat(dtype: np.dtype[Any], raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Raw codes of a host format as DLFloat16 codes, rounded once."""
+    return np.asarray(dlfloat.encode(raw.view(dtype)))
+
+
+def _from_dlfloat(dtype: np.dtype[Any], raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """DLFloat16 codes as raw codes of a host format, rounded once."""
+    with np.errstate(all="ignore"):
+        return dlfloat.decode(raw).astype(dtype).view(f"<u{dtype.itemsize}")
 
 
 @attrs.frozen(eq=False)
@@ -83,6 +103,9 @@ class SimDevice(EventDevice):
         self._machine = Machine(architecture)
         self._decoded: dict[str, im.Image] = {}
         self.register_executor(PayloadKind.DFBIN, self._execute)
+        for name, dtype in _FLOATS.items():
+            self.register_converter(name, "df16", partial(_to_dlfloat, dtype))
+            self.register_converter("df16", name, partial(_from_dlfloat, dtype))
 
     def submit(self, block: ControlBlock) -> int:
         """Queue a control block; transfers of program images are counted as ``image_transfers``."""
@@ -107,6 +130,10 @@ class SimDevice(EventDevice):
                     f"unsupported image: it is for architecture {found.architecture} "
                     f"({found.architecture_digest[:12]}), the device is {self.architecture.name} "
                     f"({self.architecture.digest[:12]})"
+                )
+            if found.f16_format != program.f16_format:
+                raise ComputeFault(
+                    f"the program has f16 format {found.f16_format}, its container {program.f16_format}"
                 )
             self._decoded[program.digest] = found
         return found
