@@ -41,7 +41,7 @@ RUNS_KEPT = 64
 """How many runs `SimDevice.runs` remembers."""
 
 
-_FLOATS = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
+_FLOATS: dict[str, np.dtype[Any]] = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
 """Host formats that transfers convert to and from DLFloat16."""
 
 
