@@ -788,3 +788,22 @@ def test_changed_text_is_lowered_or_refused(random: Random) -> None:
     except LoweringError:
         return
     ktir.verify(lowered)
+
+
+def test_scalar_arguments_in_computations() -> None:
+    """readings, item 2: a float argument is a symbol that carries its bit pattern."""
+    text = program(
+        loop(STEP + pipeline(body="%v = arith.mulf %in, %s : f16")),
+        head=ROW,
+        arguments="%p: index, %q: index, %s: f16",
+    ).replace("(index, index, index)", "(index, index, f16)")
+    module = wrap_programs(dfir(text))
+    ktir.verify(module)
+    printed = ktir.print_module(module)
+    assert printed.count("symbol.create_id %s {symbol_id = -3 : si64} : f16") == 2
+    assert re.search(
+        r"vectorchain.shuffle input\(%cst\), variable\(%\d+\) \{indices = \[-1 : i32\], repetition = 64 : i32\}",
+        printed,
+    )
+    compute = unit(module, "sfu")
+    assert [op.id for op in compute.walk() if isinstance(op, symbol.CreateSymbol)] == [-3]

@@ -58,7 +58,19 @@ from ktir.dialects.builtin import UnrealizedConversionCast
 from ktir.dialects.ktdp import ConstructMemoryView, GetComputeTileId
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.opdef import PURE
-from ktir.types import I1, INDEX, IndexType, IntegerType, MemRefType, ShapedType, TensorType, Type, VectorType
+from ktir.types import (
+    I1,
+    INDEX,
+    FloatType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    ShapedType,
+    TensorType,
+    Type,
+    VectorType,
+    bit_width,
+)
 
 __all__ = ["ProgramUnitBuilder"]
 
@@ -82,6 +94,7 @@ class ProgramUnitBuilder:
     _known: dict[tuple[int, ...], Value] = field(factory=dict)
     _symbols: dict[int, Value] = field(factory=dict)
     _scalars: dict[tuple[int, tuple[int, ...]], Value] = field(factory=dict)
+    _splats: dict[tuple[int, VectorType], Value] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.views = MemoryViews(self)
@@ -582,22 +595,37 @@ class ProgramUnitBuilder:
         for inner in op.body.block.operations[:-1]:
             vectors[inner.results[0]] = self._scalar_operation(inner, vectors, lanes)
         for result, value in zip(op.results, op.body.block.terminator.operands, strict=True):
-            self.meanings[result] = Vector(self._lane_value(value, vectors, op))
+            self.meanings[result] = Vector(self._lane_value(value, vectors, lanes, op))
 
-    def _lane_value(self, value: Value, vectors: dict[Value, Value], op: Operation) -> Value:
+    def _lane_value(self, value: Value, vectors: dict[Value, Value], lanes: int, op: Operation) -> Value:
         if value not in vectors:
+            captured = self.meanings.get(value)
+            if isinstance(captured, Address) and not any(captured.offsets):
+                return self._splat_input(captured.input, VectorType((lanes,), value.type))
             raise LoweringError.at(
                 op.location,
                 "the body of a linalg.generic uses a value that is no input and not computed in it",
             )
         return vectors[value]
 
+    def _splat_input(self, number: int, type: VectorType) -> Value:
+        """A scalar argument in every lane: its symbol carries the bit pattern."""
+        if (number, type) not in self._splats:
+            self.shared.use_input(number)
+            single = VectorType((1,), type.element)
+            width = (bit_width(type.element) + 7) // 8
+            zero = self.shared.constant(DenseElementsAttr(bytes(width), single, True))
+            op = vc.Shuffle.of(zero, type, (-1,), type.num_elements(), variables=(self.symbol(number),))
+            self.head.append(op)
+            self._splats[number, type] = op.result
+        return self._splats[number, type]
+
     def _scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
         if isinstance(op, arith.Constant):
             return self.shared.constant(_splat(op, lanes))
         if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
             raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
-        operands = [self._lane_value(value, vectors, op) for value in op.operands]
+        operands = [self._lane_value(value, vectors, lanes, op) for value in op.operands]
         exact = vector_operations(op, operands, self.emit)
         return exact if exact is not None else self._opaque(op, operands, lanes)
 
@@ -653,15 +681,11 @@ def _walked(side: CompositeSide, dimension: int, step: int, iv: Value) -> Compos
 
 
 def _zero(element: Type) -> Attribute:
-    from ktir.types import FloatType
-
     return FloatAttr(0, element) if isinstance(element, FloatType) else IntegerAttr(0, element)
 
 
 def _splat(op: arith.Constant, lanes: int) -> DenseElementsAttr:
     """A scalar constant in every lane."""
-    from ktir.types import bit_width
-
     match op.value:
         case FloatAttr(bits=bits, type=float_type):
             width = (float_type.width + 7) // 8
