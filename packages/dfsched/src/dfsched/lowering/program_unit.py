@@ -15,7 +15,6 @@ from dfsched.dialects import vectorchain as vc
 from dfsched.dialects.agen import CompositeLoadAndStore, CompositeSide, VectorLoad, VectorStore
 from dfsched.dialects.dataflow import (
     GetUnit,
-    Opaque,
     ProgramUnit,
     Receive,
     Send,
@@ -35,10 +34,11 @@ from dfsched.dialects.ktdf import (
 from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.dialects.symbol import CreateId, CreateSymbol
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
+from dfsched.lowering.compute import Computation
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.function_builder import FunctionBuilder
 from dfsched.lowering.memory_views import MemoryViews
-from dfsched.lowering.scalar_body import vector_operations
+from dfsched.lowering.pruning import prune
 from dfsched.lowering.transfers import box_set, plan_copy
 from dfsched.lowering.unit_kinds import UnitKind, UnitKinds
 from dfsched.lowering.values import Address, Buffer, Known, Meaning, Nothing, Runtime, Vector
@@ -46,11 +46,9 @@ from ktir.affine import AffineExpr, AffineMap, Const, Dim, simplify
 from ktir.attribute import Attribute
 from ktir.attributes import (
     DenseElementsAttr,
-    DictAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
-    TypeAttr,
     wrap_integer,
 )
 from ktir.dialects import arith, linalg, memref, scf, tensor
@@ -65,11 +63,9 @@ from ktir.types import (
     IndexType,
     IntegerType,
     MemRefType,
-    ShapedType,
     TensorType,
     Type,
     VectorType,
-    bit_width,
 )
 
 __all__ = ["ProgramUnitBuilder"]
@@ -90,14 +86,15 @@ class ProgramUnitBuilder:
     meanings: dict[Value, Meaning] = field(factory=dict)
     head: list[Operation] = field(factory=list)
     views: MemoryViews = field(init=False)
+    computation: Computation = field(init=False)
     _out: list[Operation] = field(factory=list)
     _known: dict[tuple[int, ...], Value] = field(factory=dict)
     _symbols: dict[int, Value] = field(factory=dict)
     _scalars: dict[tuple[int, tuple[int, ...]], Value] = field(factory=dict)
-    _splats: dict[tuple[int, VectorType], Value] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.views = MemoryViews(self)
+        self.computation = Computation(self)
         for argument in self.shared.function.arguments:
             number = self.shared.symbols.input_of(self.shared.function, argument)
             if number is None:
@@ -113,7 +110,7 @@ class ProgramUnitBuilder:
     def build(self, work: Sequence[Operation]) -> ProgramUnit:
         """The program unit; `work` are the operations of the function that are not prelude."""
         self.walk(work)
-        operations = _prune([*self.head, *self._out])
+        operations = prune([*self.head, *self._out])
         handles = [unit.handles[0] for unit in self.kind.units]
         return ProgramUnit.of(handles, self.iter_arg, operations)
 
@@ -251,7 +248,7 @@ class ProgramUnitBuilder:
             case WriteToFifo():
                 self._write(op)
             case linalg.Generic():
-                self._generic(op)
+                self.computation.generic(op)
             case tensor.CollapseShape() | tensor.ExpandShape():
                 self.meanings[op.results[0]] = self.meaning(op.operands[0], op)
             case _ if self._is_index_arithmetic(op):
@@ -566,106 +563,6 @@ class ProgramUnitBuilder:
         for peer in peers:
             self.emit(SyncReceive.create((peer,)))
 
-    # -- compute
-
-    def _generic(self, op: linalg.Generic) -> None:
-        if any(kind != "parallel" for kind in op.iterators):
-            raise UnsupportedLowering.at(op.location, "reductions are not lowered to DataflowIR yet")
-        results = [r.type for r in op.results]
-        if not results or not all(isinstance(t, ShapedType) and t.is_static for t in results):
-            raise UnsupportedLowering.at(op.location, "a linalg.generic without static tensor results")
-        first = results[0]
-        assert isinstance(first, ShapedType)
-        lanes = first.num_elements()
-        elements = [v.type.element for v in (*op.inputs, *op.results) if isinstance(v.type, ShapedType)]
-        if lanes > self.shared.architecture.vector_length(elements):
-            raise LoweringError.at(op.location, "Flattened tensor/memref size exceeds maximum vector length")
-        vectors: dict[Value, Value] = {}
-        arguments = op.body.block.arguments
-        for argument, value in zip(arguments, op.inputs, strict=False):
-            vector = self.vector(value, op)
-            if vc.lanes(vector.type) != lanes:
-                raise LoweringError.at(
-                    op.location, f"an operand has {vc.lanes(vector.type)} lanes, the result {lanes}"
-                )
-            vectors[argument] = vector
-        for argument, value in zip(arguments[len(op.inputs) :], op.outputs, strict=True):
-            if isinstance(self.meanings.get(value), Vector):
-                vectors[argument] = self.vector(value, op)
-        for inner in op.body.block.operations[:-1]:
-            vectors[inner.results[0]] = self._scalar_operation(inner, vectors, lanes)
-        for result, value in zip(op.results, op.body.block.terminator.operands, strict=True):
-            self.meanings[result] = Vector(self._lane_value(value, vectors, lanes, op))
-
-    def _lane_value(self, value: Value, vectors: dict[Value, Value], lanes: int, op: Operation) -> Value:
-        if value not in vectors:
-            captured = self.meanings.get(value)
-            if isinstance(captured, Address) and not any(captured.offsets):
-                return self._splat_input(captured.input, VectorType((lanes,), value.type))
-            raise LoweringError.at(
-                op.location,
-                "the body of a linalg.generic uses a value that is no input and not computed in it",
-            )
-        return vectors[value]
-
-    def _splat_input(self, number: int, type: VectorType) -> Value:
-        """A scalar argument in every lane: its symbol carries the bit pattern."""
-        if (number, type) not in self._splats:
-            self.shared.use_input(number)
-            single = VectorType((1,), type.element)
-            width = (bit_width(type.element) + 7) // 8
-            zero = self.shared.constant(DenseElementsAttr(bytes(width), single, True))
-            op = vc.Shuffle.of(zero, type, (-1,), type.num_elements(), variables=(self.symbol(number),))
-            self.head.append(op)
-            self._splats[number, type] = op.result
-        return self._splats[number, type]
-
-    def _scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
-        if isinstance(op, arith.Constant):
-            return self.shared.constant(_splat(op, lanes))
-        if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
-            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
-        operands = [self._lane_value(value, vectors, lanes, op) for value in op.operands]
-        exact = vector_operations(op, operands, self.emit)
-        return exact if exact is not None else self._opaque(op, operands, lanes)
-
-    def _opaque(self, op: Operation, operands: Sequence[Value], lanes: int) -> Value:
-        """An operation without an instruction of its own: through the register file (readings, item 13)."""
-        kind = self.views.register_memory(op)
-        (handle,) = self.shared.memory(kind, op.location)
-        result = VectorType((lanes,), op.results[0].type)
-        types = [v.type for v in operands if isinstance(v.type, VectorType)]
-        offsets = self.views.register_offsets([*types, result], kind, op)
-        order = AffineMap.identity(1)
-        domain = box_set((lanes,))
-        start = AffineMap(0, 0, (Const(0),))
-        for vector, type, offset in zip(operands, types, offsets, strict=False):
-            view = self.views.register(handle, offset, type)
-            self.emit(VectorStore.of(vector, view, start, (), domain, order))
-        parameters: dict[str, Attribute] = {
-            name: value
-            for name, value in op.attributes.items()
-            if name not in ("fastmath", "overflowFlags") and not name.startswith("ktdf_arch.")
-        }
-        parameters["memory"] = handle.unit_name
-        reads: dict[str, Attribute] = {}
-        for position, (type, offset) in enumerate(zip(types, offsets, strict=False)):
-            reads[f"in{position}"] = IntegerAttr(offset)
-            parameters[f"in{position}"] = TypeAttr(type)
-        parameters["out0"] = TypeAttr(result)
-        self.emit(
-            Opaque.create(
-                attributes={
-                    "func_name": StringAttr(op.name),
-                    "read_only_register_dictionary": DictAttr(reads),
-                    "read_write_register_dictionary": DictAttr({"out0": IntegerAttr(offsets[-1])}),
-                    "parameter_dictionary": DictAttr(parameters),
-                }
-            )
-        )
-        view = self.views.register(handle, offsets[-1], result)
-        return self.emit(VectorLoad.of(view, start, (), domain, order, result))
-
 
 def _memref(value: Value) -> MemRefType:
     assert isinstance(value.type, MemRefType)
@@ -682,65 +579,3 @@ def _walked(side: CompositeSide, dimension: int, step: int, iv: Value) -> Compos
 
 def _zero(element: Type) -> Attribute:
     return FloatAttr(0, element) if isinstance(element, FloatType) else IntegerAttr(0, element)
-
-
-def _splat(op: arith.Constant, lanes: int) -> DenseElementsAttr:
-    """A scalar constant in every lane."""
-    match op.value:
-        case FloatAttr(bits=bits, type=float_type):
-            width = (float_type.width + 7) // 8
-            return DenseElementsAttr(bits.to_bytes(width, "little"), VectorType((lanes,), float_type), True)
-        case IntegerAttr(value=number, type=type):
-            width = max(1, (bit_width(type) + 7) // 8)
-            data = (number & ((1 << bit_width(type)) - 1)).to_bytes(width, "little")
-            return DenseElementsAttr(data, VectorType((lanes,), type), True)
-        case _:
-            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
-
-
-def _prune(operations: Sequence[Operation]) -> list[Operation]:
-    """Drop pure operations without uses and control flow without effects, to a fixed point."""
-    current = list(operations)
-    while True:
-        used = {value for op in current for inner in op.walk() for value in inner.operands}
-        smaller = _pruned(current, used)
-        if smaller is current:
-            return current
-        current = smaller
-
-
-def _pruned(operations: list[Operation], used: set[Value]) -> list[Operation]:
-    kept: list[Operation] = []
-    changed = False
-    for op in operations:
-        dead = used.isdisjoint(op.results)
-        if dead and op.definition_has(PURE) and not op.regions and op.results:
-            changed = True
-            continue
-        if isinstance(op, scf.For | scf.If):
-            if dead and not _has_effect(op):
-                changed = True
-                continue
-            regions = []
-            for region in op.regions:
-                blocks = []
-                for block in region.blocks:
-                    inner = _pruned(list(block.operations), used)
-                    changed = (
-                        changed
-                        or len(inner) != len(block.operations)
-                        or any(a is not b for a, b in zip(inner, block.operations, strict=False))
-                    )
-                    blocks.append(block.replace(operations=inner))
-                regions.append(Region(tuple(blocks)))
-            op = op.replace(regions=regions)
-        kept.append(op)
-    return kept if changed else operations
-
-
-def _has_effect(op: Operation) -> bool:
-    return any(
-        not inner.definition_has(PURE) and not isinstance(inner, scf.For | scf.If)
-        for inner in op.walk()
-        if inner is not op
-    )

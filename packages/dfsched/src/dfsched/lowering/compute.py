@@ -1,0 +1,147 @@
+"""`linalg.generic` over vectors: instructions, opaque operations over registers (dataflowir spec 3.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from dfsched.dialects import vectorchain as vc
+from dfsched.dialects.agen import VectorLoad, VectorStore
+from dfsched.dialects.dataflow import Opaque
+from dfsched.lowering.errors import LoweringError, UnsupportedLowering
+from dfsched.lowering.scalar_body import vector_operations
+from dfsched.lowering.transfers import box_set
+from dfsched.lowering.values import Address, Vector
+from ktir.affine import AffineMap, Const
+from ktir.attribute import Attribute
+from ktir.attributes import DenseElementsAttr, DictAttr, FloatAttr, IntegerAttr, StringAttr, TypeAttr
+from ktir.dialects import arith, linalg
+from ktir.ir import Operation, Value
+from ktir.types import ShapedType, VectorType, bit_width
+
+if TYPE_CHECKING:
+    from dfsched.lowering.program_unit import ProgramUnitBuilder
+
+__all__ = ["Computation"]
+
+
+@define
+class Computation:
+    """The computations of one program unit."""
+
+    unit: ProgramUnitBuilder
+    _splats: dict[tuple[int, VectorType], Value] = field(factory=dict)
+
+    def generic(self, op: linalg.Generic) -> None:
+        if any(kind != "parallel" for kind in op.iterators):
+            raise UnsupportedLowering.at(op.location, "reductions are not lowered to DataflowIR yet")
+        results = [r.type for r in op.results]
+        if not results or not all(isinstance(t, ShapedType) and t.is_static for t in results):
+            raise UnsupportedLowering.at(op.location, "a linalg.generic without static tensor results")
+        first = results[0]
+        assert isinstance(first, ShapedType)
+        lanes = first.num_elements()
+        elements = [v.type.element for v in (*op.inputs, *op.results) if isinstance(v.type, ShapedType)]
+        if lanes > self.unit.shared.architecture.vector_length(elements):
+            raise LoweringError.at(op.location, "Flattened tensor/memref size exceeds maximum vector length")
+        vectors: dict[Value, Value] = {}
+        arguments = op.body.block.arguments
+        for argument, value in zip(arguments, op.inputs, strict=False):
+            vector = self.unit.vector(value, op)
+            if vc.lanes(vector.type) != lanes:
+                raise LoweringError.at(
+                    op.location, f"an operand has {vc.lanes(vector.type)} lanes, the result {lanes}"
+                )
+            vectors[argument] = vector
+        for argument, value in zip(arguments[len(op.inputs) :], op.outputs, strict=True):
+            if isinstance(self.unit.meanings.get(value), Vector):
+                vectors[argument] = self.unit.vector(value, op)
+        for inner in op.body.block.operations[:-1]:
+            vectors[inner.results[0]] = self._scalar_operation(inner, vectors, lanes)
+        for result, value in zip(op.results, op.body.block.terminator.operands, strict=True):
+            self.unit.meanings[result] = Vector(self._lane_value(value, vectors, lanes, op))
+
+    def _lane_value(self, value: Value, vectors: dict[Value, Value], lanes: int, op: Operation) -> Value:
+        if value not in vectors:
+            captured = self.unit.meanings.get(value)
+            if isinstance(captured, Address) and not any(captured.offsets):
+                return self._splat_input(captured.input, VectorType((lanes,), value.type))
+            raise LoweringError.at(
+                op.location,
+                "the body of a linalg.generic uses a value that is no input and not computed in it",
+            )
+        return vectors[value]
+
+    def _splat_input(self, number: int, type: VectorType) -> Value:
+        """A scalar argument in every lane: its symbol carries the bit pattern."""
+        if (number, type) not in self._splats:
+            self.unit.shared.use_input(number)
+            single = VectorType((1,), type.element)
+            width = (bit_width(type.element) + 7) // 8
+            zero = self.unit.shared.constant(DenseElementsAttr(bytes(width), single, True))
+            op = vc.Shuffle.of(zero, type, (-1,), type.num_elements(), variables=(self.unit.symbol(number),))
+            self.unit.head.append(op)
+            self._splats[number, type] = op.result
+        return self._splats[number, type]
+
+    def _scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
+        if isinstance(op, arith.Constant):
+            return self.unit.shared.constant(_splat(op, lanes))
+        if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
+            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
+        operands = [self._lane_value(value, vectors, lanes, op) for value in op.operands]
+        exact = vector_operations(op, operands, self.unit.emit)
+        return exact if exact is not None else self._opaque(op, operands, lanes)
+
+    def _opaque(self, op: Operation, operands: Sequence[Value], lanes: int) -> Value:
+        """An operation without an instruction of its own: through the register file (readings, item 13)."""
+        kind = self.unit.views.register_memory(op)
+        (handle,) = self.unit.shared.memory(kind, op.location)
+        result = VectorType((lanes,), op.results[0].type)
+        types = [v.type for v in operands if isinstance(v.type, VectorType)]
+        offsets = self.unit.views.register_offsets([*types, result], kind, op)
+        order = AffineMap.identity(1)
+        domain = box_set((lanes,))
+        start = AffineMap(0, 0, (Const(0),))
+        for vector, type, offset in zip(operands, types, offsets, strict=False):
+            view = self.unit.views.register(handle, offset, type)
+            self.unit.emit(VectorStore.of(vector, view, start, (), domain, order))
+        parameters: dict[str, Attribute] = {
+            name: value
+            for name, value in op.attributes.items()
+            if name not in ("fastmath", "overflowFlags") and not name.startswith("ktdf_arch.")
+        }
+        parameters["memory"] = handle.unit_name
+        reads: dict[str, Attribute] = {}
+        for position, (type, offset) in enumerate(zip(types, offsets, strict=False)):
+            reads[f"in{position}"] = IntegerAttr(offset)
+            parameters[f"in{position}"] = TypeAttr(type)
+        parameters["out0"] = TypeAttr(result)
+        self.unit.emit(
+            Opaque.create(
+                attributes={
+                    "func_name": StringAttr(op.name),
+                    "read_only_register_dictionary": DictAttr(reads),
+                    "read_write_register_dictionary": DictAttr({"out0": IntegerAttr(offsets[-1])}),
+                    "parameter_dictionary": DictAttr(parameters),
+                }
+            )
+        )
+        view = self.unit.views.register(handle, offsets[-1], result)
+        return self.unit.emit(VectorLoad.of(view, start, (), domain, order, result))
+
+
+def _splat(op: arith.Constant, lanes: int) -> DenseElementsAttr:
+    """A scalar constant in every lane."""
+    match op.value:
+        case FloatAttr(bits=bits, type=float_type):
+            width = (float_type.width + 7) // 8
+            return DenseElementsAttr(bits.to_bytes(width, "little"), VectorType((lanes,), float_type), True)
+        case IntegerAttr(value=number, type=type):
+            width = max(1, (bit_width(type) + 7) // 8)
+            data = (number & ((1 << bit_width(type)) - 1)).to_bytes(width, "little")
+            return DenseElementsAttr(data, VectorType((lanes,), type), True)
+        case _:
+            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
