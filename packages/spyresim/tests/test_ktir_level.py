@@ -812,3 +812,50 @@ class TestOrderBetweenTiles:
         result = run_ktir(module(text), args={"p": p})
         assert np.array_equal(result.outputs["p"], -p)
         assert any("tile 0 writes what another tile has read" in w for w in result.report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("op", "type", "function"),
+    [
+        ("arith.addf", "f16", np.add),
+        ("arith.addf", "f32", np.add),
+        ("arith.mulf", "f16", np.multiply),
+        ("arith.addf", "bf16", np.add),
+        ("arith.maximumf", "f16", np.maximum),
+        ("arith.minimumf", "bf16", np.minimum),
+        ("arith.addi", "i32", np.add),
+        ("arith.muli", "i16", np.multiply),
+        ("arith.subf", "f32", np.subtract),
+        ("arith.maxui", "i8", lambda a, b: np.maximum(a.view(np.uint8), b.view(np.uint8)).view(np.int8)),
+    ],
+)
+def test_folds_over_two_dimensions(op: str, type: str, function: Any) -> None:
+    """readings 16: left folds in lexicographic order, with and without a short way"""
+    zero = "0" if type.startswith("i") else "0.0"
+    text = k.function(
+        "%p: index, %q: index",
+        [
+            "%c0 = arith.constant 0 : index",
+            f"%i = arith.constant dense<{zero}> : tensor<3x{type}>".replace("0>", "1>", 1),
+            k.view("v", "p", (5, 3, 7), type),
+            k.view("w", "q", (3,), type),
+            k.tile("vt", "v", "%c0, %c0, %c0", (5, 3, 7), (5, 3, 7), type),
+            k.tile("wt", "w", "%c0", (3,), (3,), type),
+            k.load("x", "vt", (5, 3, 7), type),
+            f"%z = linalg.reduce {{ {op} }} ins(%x : tensor<5x3x7x{type}>) outs(%i : tensor<3x{type}>) "
+            "dimensions = [0, 2]",
+            k.store("z", "wt", (3,), type),
+        ],
+    )
+    dtype = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}.get(
+        type, type.replace("i", "int")
+    )
+    x = (RNG.normal(size=(5, 3, 7)) * 3).astype(dtype)
+    start = np.full(3, 1 if zero == "0" else 0.1).astype(dtype)
+    total = start
+    with np.errstate(all="ignore"):
+        for i in range(5):
+            for j in range(7):
+                pair = (x[i, :, j], total) if op == "arith.subf" else (total, x[i, :, j])
+                total = function(*pair).astype(dtype)
+    assert np.array_equal(run(text, p=x)["q"], total)

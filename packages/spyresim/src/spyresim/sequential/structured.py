@@ -19,6 +19,7 @@ from ktir.types import FloatType, element_or_self
 from spyresim.errors import ExecutionFault, Site, UnsupportedError, unsupported
 from spyresim.meaning.formats import Array, float_format, held_dtype
 from spyresim.sequential.access import Nest
+from spyresim.sequential.folds import fold
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
 from spyresim.sequential.kernels import load_view, store_view
 from spyresim.sequential.values import View
@@ -179,6 +180,9 @@ def _fold(
     frame.bind(block.arguments[: len(inputs)], inputs)
     for inner in early:
         frame.bind(inner.results, run.execute(inner, frame))
+    short = _short_fold(run, frame, folded, accumulators, late, extents, reduced)
+    if short is not None:
+        return [short]
     needed = _needed(late, block)
     loose = {value: frame.array(value) for value in needed if value not in folded}
     current: list[Array] = list(accumulators)
@@ -191,6 +195,37 @@ def _fold(
             frame.bind(inner.results, run.execute(inner, frame))
         current = [frame.array(value) for value in late[-1].operands]
     return current
+
+
+def _short_fold(
+    run: Interpreter,
+    frame: Frame,
+    folded: Sequence[Value],
+    accumulators: Sequence[Array],
+    late: Sequence[Operation],
+    extents: Sequence[int],
+    reduced: Sequence[int],
+) -> Array | None:
+    """The result if all that depends on the accumulator is one operation on it and a value."""
+    if len(late) != 2 or len(folded) != 1 or len(late[0].operands) != 2 or not all(extents):
+        return None
+    op, terminator = late
+    others = [value for value in op.operands if value is not folded[0]]
+    if len(others) != 1 or terminator.operands != op.results:
+        return None
+    values = frame.array(others[0])
+    if values.ndim != len(extents) + 1:
+        return None
+    batch = max(values.shape[0], accumulators[0].shape[0])
+    whole = np.broadcast_to(values, (batch, *np.broadcast_shapes(values.shape[1:], tuple(extents))))
+    start = np.broadcast_to(accumulators[0], (batch, *accumulators[0].shape[1:]))
+    kept = [1 if d in reduced else extents[d] for d in range(len(extents))]
+    start = np.broadcast_to(start, (batch, *kept))
+    axes = [1 + d for d in reduced]
+    found = fold(type(op), op.results[0].type, start, whole, axes, run.machine.f16_format)
+    if found is not None:
+        run.counters.count(op.name, frame.batch)
+    return found
 
 
 def _split(block: Block, folded: Sequence[Value]) -> tuple[list[Operation], list[Operation]]:
