@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from dfsched.dialects import vectorchain as vc
-from dfsched.dialects.agen import CompositeLoadAndStore, CompositeSide, VectorLoad, VectorStore
 from dfsched.dialects.dataflow import (
     GetUnit,
     ProgramUnit,
@@ -22,8 +20,6 @@ from dfsched.dialects.dataflow import (
     SyncSend,
 )
 from dfsched.dialects.ktdf import (
-    TRANSFER_MODE,
-    Cell,
     CreateToken,
     DataTransfer,
     FifoAllocate,
@@ -34,21 +30,18 @@ from dfsched.dialects.ktdf import (
 from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.dialects.symbol import CreateId, CreateSymbol
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
+from dfsched.lowering.accesses import Transfers
 from dfsched.lowering.compute import Computation
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.function_builder import FunctionBuilder
 from dfsched.lowering.memory_views import MemoryViews
 from dfsched.lowering.pruning import prune
-from dfsched.lowering.transfers import box_set, plan_copy
 from dfsched.lowering.unit_kinds import UnitKind, UnitKinds
 from dfsched.lowering.values import Address, Buffer, Known, Meaning, Nothing, Runtime, Vector
-from ktir.affine import AffineExpr, AffineMap, Const, Dim, simplify
 from ktir.attribute import Attribute
 from ktir.attributes import (
     DenseElementsAttr,
-    FloatAttr,
     IntegerAttr,
-    StringAttr,
     wrap_integer,
 )
 from ktir.dialects import arith, linalg, memref, scf, tensor
@@ -59,12 +52,10 @@ from ktir.opdef import PURE
 from ktir.types import (
     I1,
     INDEX,
-    FloatType,
     IndexType,
     IntegerType,
     MemRefType,
     TensorType,
-    Type,
     VectorType,
 )
 
@@ -87,6 +78,7 @@ class ProgramUnitBuilder:
     head: list[Operation] = field(factory=list)
     views: MemoryViews = field(init=False)
     computation: Computation = field(init=False)
+    transfers: Transfers = field(init=False)
     _out: list[Operation] = field(factory=list)
     _known: dict[tuple[int, ...], Value] = field(factory=dict)
     _symbols: dict[int, Value] = field(factory=dict)
@@ -95,6 +87,7 @@ class ProgramUnitBuilder:
     def __attrs_post_init__(self) -> None:
         self.views = MemoryViews(self)
         self.computation = Computation(self)
+        self.transfers = Transfers(self)
         for argument in self.shared.function.arguments:
             number = self.shared.symbols.input_of(self.shared.function, argument)
             if number is None:
@@ -242,7 +235,7 @@ class ProgramUnitBuilder:
             case memref.Dealloc():
                 pass
             case DataTransfer():
-                self._transfer(op)
+                self.transfers.transfer(op)
             case ReadFromFifo():
                 self._read(op)
             case WriteToFifo():
@@ -385,134 +378,6 @@ class ProgramUnitBuilder:
             raise LoweringError.at(op.location, "unrealized_conversion_cast: dynamic shape not supported")
         self.meanings[op.results[0]] = Buffer(op, start, op.results[0].type)
 
-    def _subscripts(self, cell: Cell, op: Operation) -> tuple[AffineMap, list[Value]]:
-        """Subscripts over values of the new program; constants folded in."""
-        assert cell.map is not None
-        values: list[Value] = []
-        dims: list[AffineExpr] = []
-        for index in cell.indices:
-            meaning = self.meaning(index, op)
-            if isinstance(meaning, Known) and meaning.uniform is not None:
-                dims.append(Const(meaning.uniform))
-                continue
-            value = self.scalar(index, op)
-            if value not in values:
-                values.append(value)
-            dims.append(Dim(values.index(value)))
-        exprs = [simplify(expr.replace(dims, ())) for expr in cell.map.results]
-        used = sorted({leaf.position for expr in exprs for leaf in expr.walk() if isinstance(leaf, Dim)})
-        renumber: list[AffineExpr] = [
-            Dim(used.index(i)) if i in used else Const(0) for i in range(len(values))
-        ]
-        return (
-            AffineMap(len(used), 0, tuple(expr.replace(renumber, ()) for expr in exprs)),
-            [values[i] for i in used],
-        )
-
-    def _sizes(self, cell: Cell, op: Operation) -> tuple[int, ...]:
-        try:
-            return cell.static_sizes
-        except ValueError:
-            raise LoweringError.at(op.location, "the sizes of a transfer must be static") from None
-
-    def _transfer(self, op: DataTransfer) -> None:
-        source, target = op.source_cell, op.dest_cell
-        if source.is_memory and target.is_memory:
-            self._copy(op, source, target)
-        elif source.is_memory:
-            self._load_and_send(op, source, target)
-        elif target.is_memory:
-            self._receive_and_store(op, source, target)
-        else:
-            raise LoweringError.at(
-                op.location, "Unsupported data transfer: FIFO to FIFO transfers are not allowed"
-            )
-
-    def _copy(self, op: DataTransfer, source: Cell, target: Cell) -> None:
-        element = _memref(source.value).element
-        lanes = self.shared.architecture.vector_length((element,))
-        boxes = self._sizes(source, op), self._sizes(target, op)
-        strides = [self.views.strides(self.meaning(cell.value, op)) for cell in (source, target)]
-        plan = plan_copy(*boxes, lanes, strides[0], strides[1], op.location)
-        sides = []
-        for cell, sizes, movement in (
-            (source, plan.source_sizes, plan.source_map),
-            (target, plan.target_sizes, plan.target_map),
-        ):
-            map, indices = self._subscripts(cell, op)
-            view = self.views.value(self.meaning(cell.value, op), op)
-            identity = AffineMap.identity(len(sizes))
-            sides.append(CompositeSide(view, map, tuple(indices), box_set(sizes), identity, movement))
-        vector = VectorType((plan.lanes,), element)
-        if plan.loop is None:
-            self.emit(CompositeLoadAndStore.of(sides[0], sides[1], plan.time_set, vector))
-            return
-        iv = BlockArgument(INDEX)
-        moved = [
-            _walked(side, walk.dimension, walk.step, iv) for side, walk in zip(sides, plan.loop, strict=True)
-        ]
-        copy = CompositeLoadAndStore.of(moved[0], moved[1], plan.time_set, vector)
-        zero, upper, one = (self.shared.constant(n) for n in (0, plan.loop[0].extent, 1))
-        self.emit(scf.For.build(zero, upper, one, (copy,), iv))
-
-    def _load_and_send(self, op: DataTransfer, source: Cell, target: Cell) -> None:
-        sizes = self._sizes(source, op)
-        capacity = self._capacity(target.value, op)
-        vector = self._load(op, source, sizes)
-        count = box_set(sizes).count()
-        if count != capacity:
-            vector = self._widen(op, vector, count, capacity)
-        self._send(op, vector, target.value)
-
-    def _load(self, op: Operation, cell: Cell, sizes: Sequence[int]) -> Value:
-        map, indices = self._subscripts(cell, op)
-        view = self.views.value(self.meaning(cell.value, op), op)
-        domain = box_set(sizes)
-        type = VectorType((domain.count(),), _memref(cell.value).element)
-        identity = AffineMap.identity(len(sizes))
-        return self.emit(VectorLoad.of(view, map, indices, domain, identity, type))
-
-    def _widen(self, op: DataTransfer, vector: Value, count: int, capacity: int) -> Value:
-        """Repeat or fill up a vector of `count` lanes to `capacity` lanes."""
-        mode = op.attributes.get(TRANSFER_MODE)
-        word = mode.value if isinstance(mode, StringAttr) else None
-        if word not in ("splat", "pad"):
-            raise LoweringError.at(op.location, f"source has {count} elements, but the slot takes {capacity}")
-        if count > capacity:
-            raise LoweringError.at(
-                op.location, "source total elements must not exceed destination for splat/pad transfer"
-            )
-        assert isinstance(vector.type, VectorType)
-        result = VectorType((capacity,), vector.type.element)
-        picks = list(range(count))
-        if word == "pad":
-            zero = self.shared.constant(_zero(vector.type.element))
-            indices = picks + [-1] * (capacity - count)
-            return self.emit(vc.Shuffle.of(vector, result, indices, 1, pads=(zero,)))
-        if capacity % count:
-            raise LoweringError.at(
-                op.location, "dst_total_elements must be divisible by src_total_elements for splat transfer"
-            )
-        return self.emit(vc.Shuffle.of(vector, result, picks, capacity // count))
-
-    def _receive_and_store(self, op: DataTransfer, source: Cell, target: Cell) -> None:
-        sizes = self._sizes(target, op)
-        count = box_set(sizes).count()
-        vector = self._receive(op, source.value)
-        assert isinstance(vector.type, VectorType)
-        lanes = vector.type.num_elements()
-        if count > lanes:
-            raise LoweringError.at(op.location, f"the slot holds {lanes} elements, but {count} are stored")
-        if count < lanes:
-            narrow = VectorType((count,), vector.type.element)
-            vector = self.emit(vc.Shuffle.of(vector, narrow, list(range(count))))
-        self._store(op, vector, target, sizes)
-
-    def _store(self, op: Operation, vector: Value, cell: Cell, sizes: Sequence[int]) -> None:
-        map, indices = self._subscripts(cell, op)
-        view = self.views.value(self.meaning(cell.value, op), op)
-        self.emit(VectorStore.of(vector, view, map, indices, box_set(sizes), AffineMap.identity(len(sizes))))
-
     # -- queues and signals
 
     def _slot(self, value: Value, op: Operation) -> FifoSlotType:
@@ -520,7 +385,7 @@ class ProgramUnitBuilder:
             raise LoweringError.at(op.location, f"expected a queue slot, got '{value.type}'")
         return value.type
 
-    def _capacity(self, value: Value, op: Operation) -> int:
+    def capacity(self, value: Value, op: Operation) -> int:
         capacity = self._slot(value, op).capacity
         if capacity is None:
             raise LoweringError.at(op.location, "the capacity of a queue slot must be static")
@@ -530,21 +395,21 @@ class ProgramUnitBuilder:
         """The unit of a queue's endpoint kind that sits at the same core (and corelet)."""
         return self.mapping(self.kinds.partners(self.kind, endpoint, op.location))
 
-    def _send(self, op: Operation, vector: Value, slot: Value) -> None:
+    def send(self, op: Operation, vector: Value, slot: Value) -> None:
         peer = self.peer(self._slot(slot, op).target, op)
         self.emit(Send.create((peer, vector)))
 
-    def _receive(self, op: Operation, slot: Value) -> Value:
+    def receive(self, op: Operation, slot: Value) -> Value:
         type = self._slot(slot, op)
         peer = self.peer(type.source, op)
-        vector = VectorType((self._capacity(slot, op),), type.element)
+        vector = VectorType((self.capacity(slot, op),), type.element)
         return self.emit(Receive.create((peer,), (vector,)))
 
     def _read(self, op: ReadFromFifo) -> None:
-        self.meanings[op.data] = Vector(self._receive(op, op.slot))
+        self.meanings[op.data] = Vector(self.receive(op, op.slot))
 
     def _write(self, op: WriteToFifo) -> None:
-        self._send(op, self.vector(op.data, op), op.slot)
+        self.send(op, self.vector(op.data, op), op.slot)
 
     def vector(self, value: Value, op: Operation) -> Value:
         """The vector behind a tensor."""
@@ -562,20 +427,3 @@ class ProgramUnitBuilder:
             self.emit(SyncSend.of(peer))
         for peer in peers:
             self.emit(SyncReceive.create((peer,)))
-
-
-def _memref(value: Value) -> MemRefType:
-    assert isinstance(value.type, MemRefType)
-    return value.type
-
-
-def _walked(side: CompositeSide, dimension: int, step: int, iv: Value) -> CompositeSide:
-    """The side with ``step * iv`` added to one subscript."""
-    results = list(side.map.results)
-    results[dimension] = results[dimension] + Dim(side.map.num_dims) * step
-    map = AffineMap(side.map.num_dims + 1, 0, tuple(results))
-    return CompositeSide(side.memory, map, (*side.indices, iv), side.set, side.order, side.time_map)
-
-
-def _zero(element: Type) -> Attribute:
-    return FloatAttr(0, element) if isinstance(element, FloatType) else IntegerAttr(0, element)
