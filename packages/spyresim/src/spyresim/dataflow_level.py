@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dfsched import Architecture, Compiled, load_architecture
-from dfsched.architecture.loading import package_devices
 from ktir.dtypes import element_type
 from ktir.interface import Argument, ArgumentKind, ConstantBuffer, Role
 from ktir.layout import layout_from_json
@@ -19,6 +18,7 @@ from spyrert.errors import SpyreCodeError
 from spyrert.spyrecode import ArgSpec, LaunchSpec, read_launch_spec
 from spyresim.arguments import Binding, bind
 from spyresim.dataflow import DataflowFiles, kernel_image
+from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
 from spyresim.engine import Machine as Device
 from spyresim.engine import Options as EngineOptions
@@ -61,7 +61,7 @@ def run_dataflow(
     else:
         folder = Path(compiled)
         files, spec = DataflowFiles.load(folder), _read_spec(folder / LAUNCH_SPEC)
-        architecture = _architecture(spec)
+        architecture = architecture_of(spec)
     if device is not None:
         architecture = device if isinstance(device, Architecture) else load_architecture(device)
     if spec is None:
@@ -98,20 +98,6 @@ def _read_spec(path: Path) -> LaunchSpec:
         return read_launch_spec(path)
     except SpyreCodeError as error:
         raise ArgumentError(f"{path}: {error}") from error
-
-
-def _architecture(spec: LaunchSpec) -> Architecture:
-    if spec.architecture is None:
-        raise UnsupportedError("a launch spec that names no architecture; give the device")
-    wanted = spec.architecture
-    for name in package_devices():
-        architecture = load_architecture(name)
-        if architecture.digest == wanted.digest:
-            return architecture
-    raise ArgumentError(
-        f"the launch spec is for device '{wanted.name}' ({wanted.digest[:12]}), which is no package device; "
-        "give its description"
-    )
 
 
 def _initial(data: Bytes | None, size: int) -> Bytes:

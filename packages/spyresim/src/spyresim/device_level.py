@@ -11,19 +11,20 @@ from pathlib import Path
 import numpy as np
 
 from dfsched.architecture import Architecture
-from dfsched.architecture.loading import load_architecture, package_devices
+from dfsched.architecture.loading import load_architecture
 from spyrert import Runtime, SpyreCode
 from spyrert.errors import SpyreError
 from spyrert.spyrecode import ArgSpec, LaunchSpec
 from spyrert.spyrecode import Role as ArgRole
 from spyrert.tensor import DeviceTensor
 from spyresim.device import SimDevice
+from spyresim.devices import architecture_of
 from spyresim.engine import Options
 from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError
 from spyresim.meaning.formats import Array
 from spyresim.report import Counters, Report, Result
 
-__all__ = ["architecture_of", "run_device"]
+__all__ = ["run_device"]
 
 
 def run_device(
@@ -64,21 +65,6 @@ def run_device(
         return _launch(runtime, simulated, code, spec, dict(args or {}))
     finally:
         runtime.shutdown()
-
-
-def architecture_of(spec: LaunchSpec) -> Architecture:
-    """The package device that a launch spec was made for; `ArgumentError` if it is none of them."""
-    if spec.architecture is None:
-        raise UnsupportedError("a launch spec that names no architecture; give the device")
-    wanted = spec.architecture
-    for name in package_devices():
-        architecture = load_architecture(name)
-        if architecture.digest == wanted.digest:
-            return architecture
-    raise ArgumentError(
-        f"the launch spec is for device '{wanted.name}' ({wanted.digest[:12]}), which is no package device; "
-        "give its description"
-    )
 
 
 def _launch(
