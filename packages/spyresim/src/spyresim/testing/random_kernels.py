@@ -365,7 +365,7 @@ def random_kernels(draw: st.DrawFn) -> RandomKernel:
     """
     dice = Random(draw(st.integers(0, 2**32 - 1)))
     dtype = dice.choice(["f16", "f32"])
-    rank = dice.choice([1, 2, 2, 3, 3])
+    rank = dice.choice([1, 2, 2, 3, 3, 3])
     last = dice.choice([3, 8, 36, 64, 64, 65, 72, 100, 128, 128, 136, 192, 200])
     loop, shift = dice.random() < 0.35, dice.random() < 0.35
     rows = draw(st.integers(2 if loop else 1, 3))
@@ -374,7 +374,8 @@ def random_kernels(draw: st.DrawFn) -> RandomKernel:
     grid = (draw(st.integers(1, 4)), draw(st.integers(1, 2))) if two else (draw(st.integers(1, 5)),)
     operands = [Operand((True,) * rank)]
     for _ in range(dice.choice([0, 1, 2, 2])):
-        dims = tuple(dice.random() < 0.6 for _ in range(rank))
+        missing = dice.randrange(rank + 1)  # one past the last: none
+        dims = tuple(d != missing and dice.random() < 0.8 for d in range(rank))
         operands.append(Operand(dims, dice.random() < 0.5 or not any(dims)))
     count = len(operands)
     steps = []
