@@ -164,7 +164,7 @@ class OpParser(AttributeParser):
         return self._bind(op, groups, offsets, names, start)
 
     def _fast_generic(self) -> Operation | None:
-        """A line of generic form as printers write it, if its type and dictionaries were read before.
+        """A line of generic form as printers write it, if its type was read before.
 
         Only a short cut: for everything else, errors included, it returns None and has changed nothing.
         """
@@ -179,12 +179,20 @@ class OpParser(AttributeParser):
         if signature is None or cls is None or len(signature.results) != (name is not None):
             return None
         attributes: dict[str, Attribute] = {}
-        for text in (properties, entries):
-            if text is not None:
-                known = environment.dictionaries.get(text)
-                if known is None or not attributes.keys().isdisjoint(known):
+        for text, begins in ((properties, found.start(4)), (entries, found.start(5))):
+            if text is None:
+                continue
+            known = environment.dictionaries.get(text)
+            if known is None:
+                self.cursor.reset(begins)
+                known = self._remembered_dictionary()
+                whole = self.cursor.previous_end == begins + len(text)
+                self.cursor.reset(start)
+                if not whole:
                     return None
-                attributes.update(known)
+            if not attributes.keys().isdisjoint(known):
+                return None
+            attributes.update(known)
         operands: list[Value] = []
         for use in uses.split(", ") if uses else ():
             definition = self._lookup(use[1:])
