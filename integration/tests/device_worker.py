@@ -51,10 +51,16 @@ def launch(order: dict[str, str]) -> None:
     np.savez(order["taken"], **outputs)
 
 
-for line in sys.stdin:
-    problem = None
-    try:
-        launch(json.loads(line))
-    except SpyreError as error:
-        problem = f"{type(error).__name__}: {error}"
-    print(json.dumps({"error": problem, "imported": [n for n in FORBIDDEN if n in sys.modules]}), flush=True)
+def main() -> None:
+    for line in sys.stdin:
+        problem = None
+        try:
+            launch(json.loads(line))
+        except SpyreError as error:
+            problem = f"{type(error).__name__}: {error}"
+        imported = [name for name in FORBIDDEN if name in sys.modules]
+        print(json.dumps({"error": problem, "imported": imported}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
