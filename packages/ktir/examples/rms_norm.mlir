@@ -7,7 +7,7 @@ module {
   func.func @rms_norm(%x: index, %g: index, %y: index) attributes {grid = [32]} {
     %cst = arith.constant dense<0.000000e+00> : tensor<3xf32>
     %cst_0 = arith.constant dense<1.562500e-03> : tensor<3xf32>
-    %cst_1 = arith.constant dense<1.000000e-05> : tensor<3xf32>
+    %cst_1 = arith.constant dense<9.99999974E-6> : tensor<3xf32>
     %0 = ktdp.get_compute_tile_id : index
     %1 = ktdp.construct_memory_view %x, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
     %2 = ktdp.construct_access_tile %1[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>

@@ -7,7 +7,10 @@ import textwrap
 import pytest
 
 from ktir import Context, Module, ParseError, parse, print_module, verify
+from ktir.attributes import float_to_bits
+from ktir.printer import float_text
 from ktir.transforms import alpha_equivalent, structural_hash
+from ktir.types import FloatType
 
 CONTEXT = Context(installed=False)
 
@@ -105,7 +108,16 @@ def test_spec_example() -> None:
         ("0xFF800000 : f32", "0xFF800000 : f32"),
         ("-0.0 : f32", "-0.000000e+00 : f32"),
         ("1.0e+3 : bf16", "1.000000e+03 : bf16"),
-        ('"a\\"b\\0A"', '"a\\"b\\0A"'),
+        ('"a\\"b\\0A"', '"a\\22b\\0A"'),
+        ("0.1 : f16", "9.997550e-02 : f16"),
+        ("0x3555 : f16", "3.332520e-01 : f16"),
+        ("0x0400 : f16", "6.103520e-05 : f16"),
+        ("0x40490FDB : f32", "3.14159274 : f32"),
+        ("0x3D23D70A : f32", "4.000000e-02 : f32"),
+        ("0x3EAAAAAB : f32", "0.333333343 : f32"),
+        ("0x00800000 : f32", "1.17549435E-38 : f32"),
+        ("16777215.0 : f32", "0x4B7FFFFF : f32"),
+        ("2.718281828459045 : f64", "2.7182818284590451 : f64"),
         ("[1, 2 : i32, 3.5]", "[1, 2 : i32, 3.500000e+00]"),
         ('{b = 1, a, "x y" = unit}', '{a, b = 1 : i64, "x y"}'),
         ("@f::@g", "@f::@g"),
@@ -468,3 +480,11 @@ def test_the_short_cut_reports_the_same_errors(line: str, message: str) -> None:
         parse(f"func.func @f(%a: index) {{\n{good}\n{line}\n  return\n}}", CONTEXT)
     assert message in caught.value.message
     assert caught.value.line == 3
+
+
+@pytest.mark.parametrize("name", ["f16", "df16", "tf32", "f8E4M3FN", "f8E5M2FNUZ"])
+def test_float_text_reads_back_to_the_same_bits(name: str) -> None:
+    kind = FloatType(name)
+    for bits in range(0, 1 << kind.width, 1 if kind.width <= 8 else 37):
+        text = float_text(bits, kind)
+        assert (int(text, 16) if text.startswith("0x") else float_to_bits(float(text), kind)) == bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
@@ -28,6 +29,7 @@ from ktir.attributes import (
     bits_to_float,
     float_to_bits,
 )
+from ktir.decimal_text import exact_text, scientific_text
 from ktir.ir import Block, BlockArgument, Label, Operation, Region, UnregisteredOp, Value
 from ktir.location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, UnknownLoc
 from ktir.naming import Names
@@ -574,18 +576,12 @@ def operation_text(op: Operation) -> str:
 def float_text(bits: int, type: FloatType) -> str:
     """The shortest of MLIR's spellings that reads back to the same bits (spec 0.3.4)."""
     value = bits_to_float(bits, type)
-    if value == value and value not in (float("inf"), float("-inf")):
-        for text in (f"{value:.6e}", f"{value:.9g}", f"{value:.17g}"):
-            spelled = text if "." in text else _with_point(text)
-            if float_to_bits(float(spelled), type) == bits:
-                return spelled
+    if math.isfinite(value):
+        for text in (scientific_text(value), exact_text(value, type)):
+            if text is not None and float_to_bits(float(text), type) == bits:
+                return text
     digits = (type.width + 3) // 4
     return f"0x{bits:0{digits}X}"
-
-
-def _with_point(text: str) -> str:
-    mantissa, e, exponent = text.partition("e")
-    return f"{mantissa}.0{e}{exponent}"
 
 
 def _dimensions(shape: Sequence[int | None]) -> str:
@@ -635,9 +631,9 @@ def _quoted(text: str) -> str:
     out: list[str] = []
     for byte in text.encode("utf-8", "surrogateescape"):
         character = chr(byte)
-        if character in '"\\':
-            out.append("\\" + character)
-        elif 32 <= byte < 127:
+        if character == "\\":
+            out.append("\\\\")
+        elif 32 <= byte < 127 and character != '"':
             out.append(character)
         else:
             out.append(f"\\{byte:02X}")
