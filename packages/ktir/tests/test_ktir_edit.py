@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 
 import pytest
 from hypothesis import given
@@ -233,3 +234,26 @@ def _evaluate(module: Module, arguments: list[int]) -> int:
             value = functions[op.name.removeprefix("arith.")](*(env[v] for v in op.operands))  # type: ignore[operator, index]
             env[op.results[0]] = (value + 2**63) % 2**64 - 2**63  # type: ignore[index]
     return env[block.terminator.operands[0]]  # type: ignore[index]
+
+
+COUNT = 3000
+LARGE = {
+    "constants in front of regions": "func.func @f(%c: i1) {\n"
+    + "".join(f"%a{i} = arith.constant {i} : index scf.if %c {{ }}\n" for i in range(COUNT))
+    + "return }",
+    "a chain of blocks": "func.func @f(%c: index) {\n"
+    + "".join(f"%a{i} = arith.addi %c, %c : index cf.br ^b{i} ^b{i}:\n" for i in range(COUNT))
+    + "return }",
+    "calls": "".join(
+        f"func.func private @f{i}() {{ call @f{COUNT - 1 - i}() : () -> () return }}\n" for i in range(COUNT)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_modules_take_no_quadratic_time(name: str) -> None:
+    module = ktir.parse(LARGE[name])
+    start = time.process_time()
+    ktir.verify(module)
+    cse(module)
+    assert time.process_time() - start < 4.0

@@ -30,6 +30,7 @@ class DefUse:
         self._region: dict[Block, Region] = {}
         self._owner: dict[Block, Operation] = {}
         self._order: dict[Operation, int] = {}
+        self._symbols: dict[Operation, dict[str, Operation]] = {}
         for op in root.walk():
             self._order[op] = len(self._order)
             for result in op.results:
@@ -103,9 +104,18 @@ class DefUse:
 
         for table in (at, *self.ancestors(at)):
             if table.definition_has(SYMBOL_TABLE):
-                for region in table.regions:
-                    for block in region.blocks:
-                        for op in block.operations:
-                            if symbol_name(op) == name:
-                                return op
+                found = self._symbols_of(table).get(name)
+                if found is not None:
+                    return found
         return None
+
+    def _symbols_of(self, table: Operation) -> dict[str, Operation]:
+        found = self._symbols.get(table)
+        if found is None:
+            found = self._symbols[table] = {}
+            for region in table.regions:
+                for block in region.blocks:
+                    for op in block.operations:
+                        if (name := symbol_name(op)) is not None:
+                            found.setdefault(name, op)
+        return found

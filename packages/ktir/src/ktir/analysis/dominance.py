@@ -12,7 +12,7 @@ class Dominance:
 
     def __init__(self, defuse: DefUse) -> None:
         self._defuse = defuse
-        self._idom: dict[Region, dict[Block, Block]] = {}
+        self._spans: dict[Region, dict[Block, tuple[int, int]]] = {}
         self._index: dict[Block, dict[Operation, int]] = {}
 
     def available(self, value: Value, at: Operation) -> bool:
@@ -49,19 +49,38 @@ class Dominance:
 
     def block_dominates(self, above: Block, below: Block, region: Region) -> bool:
         """Whether every path to `below` passes `above`; unreachable blocks are dominated by all."""
-        idom = self._idom.get(region)
-        if idom is None:
-            idom = self._idom[region] = immediate_dominators(region)
-        current = below
-        if current not in idom:
+        spans = self._spans.get(region)
+        if spans is None:
+            spans = self._spans[region] = _tree_spans(immediate_dominators(region))
+        if below not in spans:
             return True
-        while True:
-            if current is above:
-                return True
-            parent = idom[current]
-            if parent is current:
-                return False
-            current = parent
+        if above not in spans:
+            return False
+        begin, end = spans[above]
+        return begin <= spans[below][0] < end
+
+
+def _tree_spans(idom: dict[Block, Block]) -> dict[Block, tuple[int, int]]:
+    """Number of every block in a pre-order walk of the dominator tree, and the one behind its subtree."""
+    children: dict[Block, list[Block]] = {block: [] for block in idom}
+    for block, parent in idom.items():
+        if parent is not block:
+            children[parent].append(block)
+    spans: dict[Block, tuple[int, int]] = {}
+    count = 0
+    stack = [(block, iter(children[block])) for block, parent in idom.items() if parent is block]
+    begins = [0] * len(stack)
+    while stack:
+        block, rest = stack[-1]
+        following = next(rest, None)
+        if following is None:
+            stack.pop()
+            spans[block] = (begins.pop(), count + 1)
+            continue
+        count += 1
+        begins.append(count)
+        stack.append((following, iter(children[following])))
+    return spans
 
 
 def successors(block: Block, by_label: dict[Label, Block]) -> list[Block]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
-from ktir.edit import EditBlock, EditOp, Editor
+from ktir.edit import EditOp, Editor
 from ktir.ir import Operation, UnregisteredOp, Value
 from ktir.opdef import COMMUTATIVE, CONSTANT_LIKE, ISOLATED, PURE
 
@@ -21,27 +21,31 @@ def cse(root: O, *, constants_only: bool = False) -> O:
     """
     editor = Editor(root)
     numbers: dict[Value, int] = {}
-    stack: list[tuple[EditBlock, ChainMap[Hashable, EditOp]]] = []
+    # Depth first, so that a nested block sees just what stands in front of its operation, without a copy.
+    stack: list[tuple[Iterator[EditOp], ChainMap[Hashable, EditOp]]] = []
 
     def enter(op: EditOp, known: ChainMap[Hashable, EditOp]) -> None:
         isolated = op.origin.definition_has(ISOLATED)
-        for region in op.regions:
-            for block in region.blocks:
-                stack.append((block, ChainMap() if isolated else known.new_child()))
+        for region in reversed(op.regions):
+            for block in reversed(region.blocks):
+                stack.append((iter(block.operations()), ChainMap() if isolated else known.new_child()))
 
     enter(editor.root, ChainMap())
     while stack:
-        block, known = stack.pop()
-        for op in block.operations():
-            key = _key(op, numbers, constants_only)
-            if key is not None:
-                first = known.get(key)
-                if first is not None:
-                    editor.replace(op, first.results)
-                    continue
-                known[key] = op
-            if op.regions:
-                enter(op, ChainMap(dict(known)))
+        operations, known = stack[-1]
+        op = next(operations, None)
+        if op is None:
+            stack.pop()
+            continue
+        key = _key(op, numbers, constants_only)
+        if key is not None:
+            first = known.get(key)
+            if first is not None:
+                editor.replace(op, first.results)
+                continue
+            known[key] = op
+        if op.regions:
+            enter(op, known)
     frozen = editor.freeze()
     assert isinstance(frozen, type(root))
     return frozen
