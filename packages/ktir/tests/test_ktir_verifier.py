@@ -48,6 +48,25 @@ CASES = [
         'func.func @f(%c: i1) { scf.if %c { %x = arith.constant 1 : index } "u"(%x) : (index) -> () return }',
         None,
     ),
+    (
+        'func.func @f(%a: i32) { %b = "arith.addi"(%a, %a)[^bb1] : (i32, i32) -> i32 cf.br ^bb1 ^bb1: return }',
+        "'arith.addi' op requires 0 successors but found 1",
+    ),
+    (
+        'func.func @f() { "u"()[^bb1] : () -> () cf.br ^bb1 ^bb1: return }',
+        "'u' op with block successors must terminate its parent block",
+    ),
+    ('func.func @f() { "cf.br"() : () -> () }', "'cf.br' op requires 1 successor but found 0"),
+    ("func.func @f() { ^bb0: cf.br ^bb0 }", "entry block of region may not have predecessors"),
+    (
+        "func.func @f(%a: i32) { cf.br ^bb1(%a : i32) ^bb1: return }",
+        "'cf.br' op branch has 1 operands for successor #0, but target block has 0",
+    ),
+    (
+        "func.func @f(%a: i32, %c: i1) { cf.cond_br %c, ^bb1, ^bb2(%a : i32) ^bb1: return "
+        "^bb2(%x: index): return }",
+        "'cf.cond_br' op type mismatch for bb argument #0 of successor #1",
+    ),
     ("func.func @f()", "external functions must have private visibility"),
     (
         "func.func @f(%n: index) { %z = arith.constant 0 : index scf.for %i = %n to %n step %z {} return }",

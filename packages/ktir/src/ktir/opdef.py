@@ -130,6 +130,7 @@ class OpDef:
     assembly: str | None = None
     parents: tuple[str, ...] = ()
     implicit_terminator: Callable[[], Operation] | None = None
+    successors: int = 0
     summary: str = ""
 
     def has(self, trait: Trait) -> bool:
@@ -437,11 +438,12 @@ def operation(
     traits: tuple[Trait, ...] = (),
     parents: tuple[str, ...] = (),
     implicit_terminator: Callable[[], Operation] | None = None,
+    successors: int = 0,
 ) -> Callable[[type[O]], type[O]]:
     """Declare an operation class; see the module's docstring.
 
     `parents` restricts the parent operation; `implicit_terminator` makes the operand-less terminator that the
-    text may leave out.
+    text may leave out; `successors` is the number of blocks it branches to.
     """
 
     def decorate(cls: type[O]) -> type[O]:
@@ -492,6 +494,7 @@ def operation(
             assembly,
             parents,
             implicit_terminator,
+            successors,
             (cls.__doc__ or "").strip().split("\n")[0],
         )
         # Most classes add no fields: they inherit everything that attrs makes, and importing stays fast.

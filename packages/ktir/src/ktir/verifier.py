@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ktir.analysis import DefUse, Dominance, Use
 from ktir.attribute import Attribute
 from ktir.errors import Diagnostic, KtirError, Note, VerifyError
-from ktir.ir import Block, Operation, UnregisteredOp, Value, symbol_name
+from ktir.ir import Block, Label, Operation, Region, UnregisteredOp, Value, symbol_name
 from ktir.opdef import (
     GRAPH_REGION,
     ISOLATED,
@@ -33,6 +33,7 @@ class Verifier:
         self.module = module
         self.defuse = DefUse(module)
         self.dominance = Dominance(self.defuse)
+        self._targets: dict[Region, dict[Label, Block]] = {}
         from ktir.dialects import DISCARDABLE_CHECKS
 
         self._discardable = DISCARDABLE_CHECKS
@@ -58,6 +59,17 @@ class Verifier:
     def symbol(self, at: Operation, name: str) -> Operation | None:
         """The operation that a symbol names, seen from `at`."""
         return self.defuse.symbol(at, name)
+
+    def target(self, op: Operation, label: Label) -> Block | None:
+        """The block of a label in the region that holds `op`."""
+        home = self.defuse.block(op)
+        if home is None:
+            return None
+        region = self.defuse.region(home)
+        blocks = self._targets.get(region)
+        if blocks is None:
+            blocks = self._targets[region] = {block.label: block for block in region.blocks}
+        return blocks.get(label)
 
     # The work.
 
@@ -96,6 +108,7 @@ class Verifier:
         for region in op.regions:
             for block in region.blocks:
                 yield from self._block(op, block)
+        yield from self._successors(op)
         if isinstance(op, UnregisteredOp):
             return
         definition = op.definition
@@ -111,6 +124,21 @@ class Verifier:
             yield "requires string attribute 'sym_name'"
         if definition.has(SYMBOL_TABLE):
             yield from _symbols_unique(op)
+
+    def _successors(self, op: Operation) -> Iterator[str]:
+        if not isinstance(op, UnregisteredOp) and len(op.successors) != op.definition.successors:
+            yield f"requires {_plural(op.definition.successors, 'successor')} but found {len(op.successors)}"
+        if not op.successors:
+            return
+        home = self.defuse.block(op)
+        if home is None or home.operations[-1] is not op:
+            yield "with block successors must terminate its parent block"
+        for label in op.successors:
+            block = self.target(op, label)
+            if block is None:
+                yield "branching to block of a different region"
+            elif block is self.defuse.region(block).blocks[0]:
+                yield "entry block of region may not have predecessors"
 
     def _regions(self, op: Operation, definition: OpDef) -> Iterator[str]:
         fixed = sum(not d.variadic for d in definition.regions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ktir.attributes import DenseArrayAttr
@@ -15,6 +16,7 @@ from ktir.types import I32
 if TYPE_CHECKING:
     from ktir.parser import OpParser
     from ktir.printer import Printer
+    from ktir.verifier import Verifier
 
 
 def _parse_target(parser: OpParser) -> tuple[Label, list[Value]]:
@@ -38,7 +40,22 @@ def _print_target(printer: Printer, label: Label, values: tuple[Value, ...]) -> 
         printer.write(")")
 
 
-@operation("cf.br", traits=(TERMINATOR,))
+def _verify_edge(op: Operation, verifier: Verifier, number: int, values: tuple[Value, ...]) -> Iterator[str]:
+    """What the branch hands over must be what the block receives."""
+    block = verifier.target(op, op.successors[number])
+    assert block is not None  # the verifier has checked the successors
+    if len(values) != len(block.arguments):
+        yield (
+            f"branch has {len(values)} operands for successor #{number}, but target block has "
+            f"{len(block.arguments)}"
+        )
+        return
+    for position, (value, argument) in enumerate(zip(values, block.arguments, strict=True)):
+        if value.type != argument.type:
+            yield f"type mismatch for bb argument #{position} of successor #{number}"
+
+
+@operation("cf.br", traits=(TERMINATOR,), successors=1)
 class Branch(Operation):
     """Goes to a block."""
 
@@ -55,8 +72,11 @@ class Branch(Operation):
         _print_target(printer, self.successors[0], self.arguments)
         printer.attr_dict(self.attributes)
 
+    def verify_op(self, verifier: Verifier) -> Iterator[str]:
+        yield from _verify_edge(self, verifier, 0, self.arguments)
 
-@operation("cf.cond_br", traits=(TERMINATOR,))
+
+@operation("cf.cond_br", traits=(TERMINATOR,), successors=2)
 class CondBranch(Operation):
     """Goes to the first block if the condition holds, else to the second."""
 
@@ -84,6 +104,10 @@ class CondBranch(Operation):
         printer.write(", ")
         _print_target(printer, self.successors[1], self.false_arguments)
         printer.attr_dict(self.attributes, elided=(OPERAND_SEGMENTS,))
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str]:
+        yield from _verify_edge(self, verifier, 0, self.true_arguments)
+        yield from _verify_edge(self, verifier, 1, self.false_arguments)
 
 
 DIALECT = Dialect("cf", (Branch, CondBranch))
