@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Sequence
 
 import attrs
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dfsched.image import AddressGenerator, Side, View
 from spyresim.engine.state import ViewValue
 from spyresim.engine.values import Scalar, spread, wrap64
-from spyresim.errors import OutOfRangeFault, Site
+from spyresim.errors import ControlFault, OutOfRangeFault, Site
 
 
 @attrs.frozen(eq=False)
@@ -32,13 +32,15 @@ class Pattern:
 
 
 def pattern(side: Side, time_extents: Sequence[int], view: View) -> Pattern:
-    """The pattern of a side; elements have whole bytes."""
-    points = np.array(side.lanes.points(), np.int64).reshape(-1, side.rank)
-    steps = list(itertools.product(*(range(n) for n in time_extents)))
-    times = np.array(steps, np.int64).reshape(len(steps), len(time_extents))
-    moves = times @ np.array(side.time_coefficients, np.int64).reshape(side.rank, -1).T
+    """The pattern of a side; `ControlFault` if it does not fit the view. Elements have whole bytes."""
+    if side.rank != len(view.coefficients):
+        raise ControlFault(f"access of rank {side.rank} to a view of rank {len(view.coefficients)}")
+    points = np.array(side.lanes.points(), np.int64).reshape(side.lanes.lanes, side.rank)
+    count = math.prod(time_extents)
+    times = np.indices(tuple(time_extents), np.int64).reshape(len(time_extents), count).T
+    moves = times @ np.array(side.time_coefficients, np.int64).reshape(side.rank, len(time_extents)).T
     indices = moves[:, None, :] + points[None, :, :]
-    flat = indices.reshape(-1, side.rank)
+    flat = indices.reshape(count * len(points), side.rank)
     step = view.element.storage_bits // 8
     offsets = flat @ np.array(view.coefficients, np.int64) * step
     low = tuple(int(n) for n in flat.min(axis=0)) if len(flat) else ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -21,6 +21,7 @@ from dfsched.architecture import Architecture
 from ktir.machine import F16Format
 from spyresim.engine.access import Patterns
 from spyresim.engine.costs import CostModel
+from spyresim.engine.fit import check_fit
 from spyresim.engine.instructions.copies import perform_copy
 from spyresim.engine.memories import GlobalMemory, Scratchpads
 from spyresim.engine.process import Context, Executor
@@ -73,7 +74,7 @@ class Machine:
     def __init__(self, architecture: Architecture) -> None:
         self.architecture = architecture
         self.costs = CostModel(architecture)
-        self.scratchpads: dict[str, Scratchpads] = {}
+        self.scratchpads: dict[tuple[str, int], Scratchpads] = {}
         self.epoch = 0
 
     def run(
@@ -88,15 +89,16 @@ class Machine:
         Raises `spyresim.SpyresimError` subclasses for everything that goes wrong, and whatever `memory`
         raises for illegal accesses.
         """
+        check_fit(image, self.architecture)
         return _Run(self, image, cells, memory, options).run()
 
     def scratchpad(self, image: im.Image, memory: im.Memory) -> Scratchpads:
-        """The scratchpads of a kind, made at first use."""
-        found = self.scratchpads.get(memory.kind)
+        """The scratchpads of a kind and corelet, of the size that the device has, made at first use."""
+        key = memory.kind, memory.corelet
+        found = self.scratchpads.get(key)
         if found is None:
-            cores = max([self.architecture.cores, image.grid, *(u.core + 1 for u in image.units)])
-            found = Scratchpads(memory.kind, cores, memory.size_bytes)
-            self.scratchpads[memory.kind] = found
+            size = self.architecture.memory(memory.kind).size or 0
+            found = self.scratchpads[key] = Scratchpads(memory.kind, self.architecture.cores, size)
         return found
 
 
@@ -437,8 +439,22 @@ class Builder:
             if role is im.Role.UNIT_COLUMN
         }
 
+    def _memories(self, unit_program: im.UnitProgram) -> Iterator[tuple[int, im.Memory]]:
+        """The core of a unit, and a memory that it has a view of, for all of both."""
+        for instruction in unit_program.code:
+            if isinstance(instruction, im.MakeView):
+                for row, unit in enumerate(unit_program.units):
+                    index = instruction.memory.index
+                    if isinstance(instruction.memory, im.Column):
+                        index = int(self.cells[unit_program.cell(row, index)])
+                    if 0 <= index < len(self.image.memories):
+                        yield self.image.units[unit].core, self.image.memories[index]
+
     def _within_cores(self) -> bool:
         for unit_program in self.program.unit_programs:
+            for core, memory in self._memories(unit_program):
+                if memory.memory_class is im.MemoryClass.SCRATCHPAD and memory.core != core:
+                    return False
             for column in self._unit_columns(unit_program):
                 targets: dict[int, set[tuple[int, int]]] = {}
                 for row, unit in enumerate(unit_program.units):
@@ -476,14 +492,14 @@ class Builder:
                 by_core = {self.image.units[unit_program.units[row]].core: row for row in rows_of[position]}
                 rows = [by_core[core] for core in sorted(by_core)]
                 gangs.append(self._gang(len(gangs), unit_program, rows))
-        return self._joined(gangs)
+        return self._joined(gangs, tuple(sorted(cores)))
 
     def _scalar(self) -> Cohort:
         gangs: list[Gang] = []
         for unit_program in self.program.unit_programs:
             for row in range(len(unit_program.units)):
                 gangs.append(self._gang(len(gangs), unit_program, [row]))
-        return self._joined(gangs)
+        return self._joined(gangs, None)
 
     def _gang(self, index: int, unit_program: im.UnitProgram, rows: list[int]) -> Gang:
         units = np.array([unit_program.units[row] for row in rows], np.int64)
@@ -512,22 +528,19 @@ class Builder:
             copy_busy=np.zeros(count, np.int64),
         )
 
-    def _joined(self, gangs: list[Gang]) -> Cohort:
+    def _joined(self, gangs: list[Gang], cores: tuple[int, ...] | None) -> Cohort:
         actors = 2 * len(gangs)
         for gang in gangs:
             gang.clock = np.zeros(actors, np.int64)
             gang.copy_clock = np.zeros(actors, np.int64)
-        cohort = Cohort(gangs, Races(actors) if self.races else None)
+        cohort = Cohort(gangs, Races(cores) if self.races else None)
         home = {int(unit): gang.index for gang in gangs for unit in gang.units}
         for fifo in self.image.fifos:
             if fifo.source in home and fifo.target in home:
                 key = (home[fifo.source], home[fifo.target])
                 if key not in cohort.queues:
                     name = f"{self.image.units[fifo.source].name}->{self.image.units[fifo.target].name}"
-                    start = gangs[key[0]].time
-                    queue = Queue(name, fifo.depth, fifo.size_bytes)
-                    queue.room.extend(Mark(start.copy()) for _ in range(fifo.depth))
-                    cohort.queues[key] = queue
+                    cohort.queues[key] = Queue(name, fifo.depth, fifo.size_bytes, unused=fifo.depth)
         return cohort
 
 

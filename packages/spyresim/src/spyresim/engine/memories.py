@@ -130,7 +130,7 @@ class Scratchpads:
         site: Site,
     ) -> Array:
         low, high = int(offsets.min()), int(offsets.max()) + step
-        bad = (base + low < 0) | (base + high > self.size)
+        bad = (base < -low) | (base > self.size - high)  # not `base + high`, which may wrap
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             address = int(base[row]) + low

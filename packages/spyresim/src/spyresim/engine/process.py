@@ -91,7 +91,7 @@ class Executor:
             case im.Send():
                 queue = self.queue(cohort, gang, instruction.unit, outgoing=True)
                 vector = gang.vectors[instruction.source]
-                return bool(queue.room) and vector is not None and self.fits(queue, vector)
+                return vector is not None and queue.has_room(self.bytes_of(vector))
             case im.Receive():
                 return bool(self.queue(cohort, gang, instruction.unit, outgoing=False).items)
             case im.SyncReceive():
@@ -176,7 +176,7 @@ class Executor:
         if (view.memory < 0).any() or (view.memory >= len(memories)).any():
             raise ControlFault("a memory in the table does not exist", site=self.site(gang))
         held = [memories[int(index)] for index in view.memory]
-        if len({(m.kind, m.memory_class) for m in held}) > 1:
+        if len({(m.kind, m.memory_class, m.corelet) for m in held}) > 1:
             raise ControlFault("memories of different kinds in one view", site=self.site(gang))
         return held[0], int(view.memory[0]), np.array([m.core for m in held], np.int64)
 
@@ -220,10 +220,10 @@ class Executor:
                 pass
 
     def pad_number(self, index: int) -> int:
-        """One number for the scratchpads of one kind (whatever the core)."""
+        """One number for the memories of one kind and corelet (whatever the core)."""
         memories = self.context.image.memories
-        kind = memories[index].kind
-        return next(i for i, m in enumerate(memories) if m.kind == kind)
+        wanted = memories[index].kind, memories[index].corelet
+        return next(i for i, m in enumerate(memories) if (m.kind, m.corelet) == wanted)
 
     def read(
         self, gang: Gang, view: ViewValue, base: npt.NDArray[np.int64], offsets: Array, step: int, site: Site
@@ -263,7 +263,11 @@ class Executor:
                 self.registers_of(gang, index).store(base, offsets, step, data, site)
 
     def registers_of(self, gang: Gang, index: int) -> Registers:
-        """The gang's private registers in one register memory, made at first use."""
+        """The gang's private registers in register memories of one kind, made at first use.
+
+        Every core may have its own name for them.
+        """
+        index = self.pad_number(index)
         found = gang.registers.get(index)
         if found is None:
             memory = self.context.image.memories[index]
@@ -322,7 +326,3 @@ class Executor:
     def bytes_of(vector: Vector) -> int:
         """Bytes that a vector takes in a queue, per row."""
         return vector.lanes * vector.element.storage_bits // 8
-
-    def fits(self, queue: Queue, vector: Vector) -> bool:
-        """Whether a queue has room for the bytes of a vector."""
-        return queue.size_bytes == 0 or queue.held_bytes + self.bytes_of(vector) <= queue.size_bytes

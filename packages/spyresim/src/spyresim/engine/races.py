@@ -27,49 +27,94 @@ def join(clock: Clock, other: Clock | None) -> None:
         np.maximum(clock, other, out=clock)
 
 
+PAGE_BYTES = 1024
+"""Bytes of a scratchpad that are looked after together."""
+
+
 @attrs.define(eq=False)
-class _Shadow:
-    """Who touched every byte of one scratchpad last: writer and its count, and for every actor the count of
-    its last read.  Grows to the highest byte touched."""
+class _Page:
+    """Who touched every byte of a page last: writer and its count, and for every actor that has read from
+    the page the count of its last read."""
 
-    actors: int
-    writer: npt.NDArray[np.int32]
-    written: npt.NDArray[np.int64]
-    read: npt.NDArray[np.int64]
+    writer: npt.NDArray[np.int32] = attrs.Factory(lambda: np.zeros(PAGE_BYTES, np.int32))
+    written: npt.NDArray[np.int64] = attrs.Factory(lambda: np.zeros(PAGE_BYTES, np.int64))
+    read: dict[int, npt.NDArray[np.int64]] = attrs.Factory(dict)
 
-    @classmethod
-    def empty(cls, actors: int) -> _Shadow:
-        return cls(actors, np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros((actors, 0), np.int64))
-
-    def copy(self) -> _Shadow:
-        return _Shadow(self.actors, self.writer.copy(), self.written.copy(), self.read.copy())
-
-    def grow(self, size: int) -> None:
-        have = len(self.writer)
-        if size <= have:
-            return
-        more = max(size, 2 * have) - have
-        self.writer = np.concatenate([self.writer, np.zeros(more, np.int32)])
-        self.written = np.concatenate([self.written, np.zeros(more, np.int64)])
-        self.read = np.concatenate([self.read, np.zeros((self.actors, more), np.int64)], axis=1)
+    def copy(self) -> _Page:
+        read = {actor: counts.copy() for actor, counts in self.read.items()}
+        return _Page(self.writer.copy(), self.written.copy(), read)
 
     def access(self, actor: int, clock: Clock, low: int, high: int, writing: bool) -> tuple[int, int] | None:
-        """Note an access; the other actor and a byte if it is not ordered before this one."""
-        self.grow(high)
+        """Note an access to ``[low, high)`` of the page; the other actor and a byte if it is not ordered
+        before this one."""
         part = slice(low, high)
         unordered = self.written[part] > clock[self.writer[part]]
         if unordered.any():
-            at = int(np.flatnonzero(unordered)[0])
-            return int(self.writer[low + at]), low + at
-        if writing:
-            late = self.read[:, part] > clock[:, None]
+            at = low + int(np.flatnonzero(unordered)[0])
+            return int(self.writer[at]), at
+        if not writing:
+            self.read.setdefault(actor, np.zeros(PAGE_BYTES, np.int64))[part] = clock[actor]
+            return None
+        for other, counts in self.read.items():
+            late = counts[part] > clock[other]
             if late.any():
-                other, at = (int(n[0]) for n in np.nonzero(late))
-                return other, low + at
-            self.writer[part] = actor
-            self.written[part] = clock[actor]
-        else:
-            self.read[actor, part] = clock[actor]
+                return other, low + int(np.flatnonzero(late)[0])
+        self.writer[part] = actor
+        self.written[part] = clock[actor]
+        return None
+
+
+@attrs.define(eq=False)
+class _Shadow:
+    """The pages of the scratchpads of one kind.
+
+    As long as all cores of a cohort touch the same bytes of a page, `common` holds it once; the first
+    access that differs from core to core gives every core its own (in `own`, by core and page).
+    """
+
+    common: dict[int, _Page] = attrs.Factory(dict)
+    own: dict[int, dict[int, _Page]] = attrs.Factory(dict)
+    """By page, then by core."""
+
+    def select(self, cores: frozenset[int]) -> _Shadow:
+        """A copy for some of the cores."""
+        return _Shadow(
+            {number: page.copy() for number, page in self.common.items()},
+            {
+                number: {core: page.copy() for core, page in pages.items() if core in cores}
+                for number, pages in self.own.items()
+            },
+        )
+
+    def pages(self, number: int, core: int | None, cores: Sequence[int]) -> list[_Page]:
+        """The pages to look at for an access of one core, or (None) the same one of all `cores`."""
+        pages = self.own.get(number)
+        if pages is None and core is None:
+            return [self.common.setdefault(number, _Page())]
+        if pages is None:
+            common = self.common.pop(number, None)
+            pages = self.own[number] = {} if common is None else {other: common.copy() for other in cores}
+        wanted = cores if core is None else (core,)
+        return [pages.setdefault(other, _Page()) for other in wanted]
+
+    def access(
+        self,
+        actor: int,
+        clock: Clock,
+        low: int,
+        high: int,
+        writing: bool,
+        core: int | None,
+        cores: Sequence[int],
+    ) -> tuple[int, int] | None:
+        """Note an access of one core (or of all) to ``[low, high)``; the other actor and a byte of a race."""
+        for number in range(low // PAGE_BYTES, -(-high // PAGE_BYTES)):
+            start = number * PAGE_BYTES
+            first, last = max(low - start, 0), min(high - start, PAGE_BYTES)
+            for page in self.pages(number, core, cores):
+                found = page.access(actor, clock, first, last, writing)
+                if found is not None:
+                    return found[0], start + found[1]
         return None
 
 
@@ -86,18 +131,27 @@ class _GlobalAccess:
 @attrs.define(eq=False)
 class Races:
     """The detector of one cohort.  Scratchpad accesses are checked at once, those of device memory when the
-    program ends (`finish`)."""
+    program ends (`check_device_memory`).
 
-    actors: int
-    shadows: dict[tuple[int, int], _Shadow] = attrs.Factory(dict)
+    `cores` are those that run in step, one a row of every gang; None if every gang has one core, and they
+    may be ordered with one another.
+    """
+
+    cores: tuple[int, ...] | None
+    shadows: dict[int, _Shadow] = attrs.Factory(dict)
     accesses: list[_GlobalAccess] = attrs.Factory(list)
     intervals: list[tuple[npt.NDArray[np.int64], int]] = attrs.Factory(list)
     """For every access: array of (row's core, start, end), and its number in `accesses`."""
 
-    def copy(self) -> Races:
-        """For a part of a cohort that is split."""
-        shadows = {key: shadow.copy() for key, shadow in self.shadows.items()}
-        return Races(self.actors, shadows, list(self.accesses), list(self.intervals))
+    def select(self, rows: npt.NDArray[np.intp]) -> Races:
+        """For a part of a cohort that is split: what the cores of that part did."""
+        if self.cores is None:
+            return self
+        cores = tuple(self.cores[row] for row in rows.tolist())
+        wanted = frozenset(cores)
+        shadows = {key: shadow.select(wanted) for key, shadow in self.shadows.items()}
+        intervals = [(part[np.isin(part[:, 0], cores)], number) for part, number in self.intervals]
+        return Races(cores, shadows, list(self.accesses), intervals)
 
     def scratchpad(
         self,
@@ -112,23 +166,19 @@ class Races:
         writing: bool,
         site: Site,
     ) -> None:
-        """Note an access; `ConflictFault` if it races with an earlier one.
-
-        Rows with equal addresses share one shadow: the cores of a cohort do the same.
-        """
+        """Note an access; `ConflictFault` if it races with an earlier one."""
         runs = runs_of(offsets, step)
-        starts = base.tolist()
-        uniform = len(set(starts)) == 1
-        rows = [(int(cores[0]) if len(starts) == 1 else -1, starts[0])]
-        if not uniform:
-            rows = list(zip(cores.tolist(), starts, strict=True))
-        for key, start in rows:
-            shadow = self.shadows.get((memory, key))
-            if shadow is None:
-                shadow = self.shadows[memory, key] = _Shadow.empty(self.actors)
+        starts, places = base.tolist(), cores.tolist()
+        rows: list[tuple[int | None, int]]
+        if self.cores == tuple(places) and len(set(starts)) == 1:
+            rows = [(None, starts[0])]
+        else:
+            rows = list(zip(places, starts, strict=True))
+        shadow = self.shadows.setdefault(memory, _Shadow())
+        for core, start in rows:
             for _, offset, size in runs:
                 low = start + offset
-                found = shadow.access(actor, clock, low, low + size, writing)
+                found = shadow.access(actor, clock, low, low + size, writing, core, self.cores or ())
                 if found is not None:
                     self._report(name, found, (low, low + size), actor, writing, site)
 
@@ -174,6 +224,7 @@ def check_device_memory(races: Sequence[Races]) -> None:
     """Check all accesses of one program to device memory, of all its cohorts; `ConflictFault` for a race."""
     parts: list[npt.NDArray[np.int64]] = []
     accesses: list[tuple[int, _GlobalAccess]] = []
+    in_step = [detector.cores is not None for detector in races]
     for number, detector in enumerate(races):
         first = len(accesses)
         accesses += [(number, access) for access in detector.accesses]
@@ -194,7 +245,7 @@ def check_device_memory(races: Sequence[Races]) -> None:
             if reach[earlier] <= writes[later, 1]:
                 break
             if writes[earlier, 2] > writes[later, 1]:
-                _require_order(writes[earlier], writes[later], accesses)
+                _require_order(writes[earlier], writes[later], accesses, in_step)
     last = np.searchsorted(writes[:, 1], reads[:, 2], side="left") - 1
     touched = (last >= 0) & (reach[np.maximum(last, 0)] > reads[:, 1])
     for position in np.flatnonzero(touched):
@@ -203,7 +254,7 @@ def check_device_memory(races: Sequence[Races]) -> None:
             if reach[candidate] <= read[1]:
                 break
             if writes[candidate, 2] > read[1]:
-                _require_order(writes[candidate], read, accesses)
+                _require_order(writes[candidate], read, accesses, in_step)
 
 
 def _who(interval: npt.NDArray[np.int64], access: _GlobalAccess) -> str:
@@ -212,11 +263,14 @@ def _who(interval: npt.NDArray[np.int64], access: _GlobalAccess) -> str:
 
 
 def _require_order(
-    a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], accesses: Sequence[tuple[int, _GlobalAccess]]
+    a: npt.NDArray[np.int64],
+    b: npt.NDArray[np.int64],
+    accesses: Sequence[tuple[int, _GlobalAccess]],
+    in_step: Sequence[bool],
 ) -> None:
     cohort_a, first = accesses[int(a[3])]
     cohort_b, second = accesses[int(b[3])]
-    if cohort_a == cohort_b and a[0] == b[0]:
+    if cohort_a == cohort_b and (a[0] == b[0] or not in_step[cohort_a]):
         if second.clock[first.actor] >= first.clock[first.actor]:
             return
         if first.clock[second.actor] >= second.clock[second.actor]:

@@ -83,7 +83,11 @@ class Mark:
 
 @attrs.define(eq=False)
 class Queue:
-    """The FIFO between two gangs.  `room` tells when the free slots became free."""
+    """The FIFO between two gangs.
+
+    `unused` slots were never taken; `room` tells when the others that are free became so.  Of a queue whose
+    bytes are limited, `freed` tells when how many bytes had been received in all.
+    """
 
     name: str
     depth: int
@@ -92,6 +96,38 @@ class Queue:
     room: deque[Mark] = attrs.Factory(deque)
     held_bytes: int = 0
     high_water: int = 0
+    unused: int = 0
+    sent_bytes: int = 0
+    freed: deque[tuple[int, Mark]] = attrs.Factory(deque)
+
+    def has_room(self, size: int) -> bool:
+        """Whether one more item of `size` bytes may be sent."""
+        slots = self.unused + len(self.room)
+        return slots > 0 and (self.size_bytes == 0 or self.held_bytes + size <= self.size_bytes)
+
+    def put(self, size: int) -> list[Mark]:
+        """Take a slot and bytes; what had to happen before they were free."""
+        waited: list[Mark] = []
+        if self.unused:
+            self.unused -= 1
+        else:
+            waited.append(self.room.popleft())
+        self.held_bytes += size
+        self.sent_bytes += size
+        if self.size_bytes:
+            needed = self.sent_bytes - self.size_bytes
+            while self.freed and self.freed[0][0] < needed:
+                self.freed.popleft()
+            if needed > 0:
+                waited.append(self.freed[0][1])
+        return waited
+
+    def take(self, size: int, mark: Mark) -> None:
+        """Give a slot and bytes back."""
+        self.held_bytes -= size
+        self.room.append(mark)
+        if self.size_bytes:
+            self.freed.append((self.sent_bytes - self.held_bytes, mark))
 
     def select(self, rows: Rows) -> Queue:
         return Queue(
@@ -102,6 +138,9 @@ class Queue:
             deque(mark.select(rows) for mark in self.room),
             self.held_bytes,
             self.high_water,
+            self.unused,
+            self.sent_bytes,
+            deque((received, mark.select(rows)) for received, mark in self.freed),
         )
 
 
@@ -234,7 +273,7 @@ class Cohort:
         """The state of some cores."""
         return Cohort(
             [gang.select(rows) for gang in self.gangs],
-            None if self.races is None else self.races.copy(),
+            None if self.races is None else self.races.select(rows),
             {key: queue.select(rows) for key, queue in self.queues.items()},
             {key: signals.select(rows) for key, signals in self.signals.items()},
         )

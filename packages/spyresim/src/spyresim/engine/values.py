@@ -37,9 +37,9 @@ def simplify(values: npt.NDArray[np.int64]) -> Scalar:
 
 
 def spread(value: Scalar, rows: int) -> npt.NDArray[np.int64]:
-    """The value of every row as an array."""
+    """The value of every row as an array; addresses that leave 64 bits wrap."""
     if isinstance(value, int):
-        return np.full(rows, value, np.int64)
+        return np.full(rows, wrap64(value), np.int64)
     return value
 
 

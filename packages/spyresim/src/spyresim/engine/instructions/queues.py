@@ -26,16 +26,17 @@ def send(x: Executor, cohort: Cohort, gang: Gang, i: im.Send) -> bool:
             queue.name,
             x.site(gang),
         )
-    if not queue.room or not x.fits(queue, vector):
+    size = x.bytes_of(vector)
+    if not queue.has_room(size):
         other = x.target(cohort, gang, i.unit)
         gang.blocked = Blocked("queue full", queue.name, other.index)
         return False
-    room = queue.room.popleft()
-    join(gang.clock, room.clock)
-    start = np.maximum(gang.time, room.time)
+    start = gang.time
+    for room in queue.put(size):
+        join(gang.clock, room.clock)
+        start = np.maximum(start, room.time)
     x.spend(gang, start, TICKS_PER_CYCLE, "queue full", "send")
     queue.items.append(Item(vector, gang.time + x.context.costs.queue_latency, x.tick(gang)))
-    queue.held_bytes += x.bytes_of(vector)
     queue.high_water = max(queue.high_water, len(queue.items))
     gang.pc += 1
     return True
@@ -56,12 +57,11 @@ def receive(x: Executor, cohort: Cohort, gang: Gang, i: im.Receive) -> bool:
             queue.name,
             x.site(gang),
         )
-    queue.held_bytes -= x.bytes_of(value)
     gang.vectors[i.dst] = value
     start = np.maximum(gang.time, item.visible)
     x.spend(gang, start, TICKS_PER_CYCLE, "queue empty", "receive")
     join(gang.clock, item.clock)
-    queue.room.append(Mark(gang.time, x.tick(gang)))
+    queue.take(x.bytes_of(value), Mark(gang.time, x.tick(gang)))
     gang.pc += 1
     return True
 
