@@ -488,3 +488,41 @@ def test_float_text_reads_back_to_the_same_bits(name: str) -> None:
     for bits in range(0, 1 << kind.width, 1 if kind.width <= 8 else 37):
         text = float_text(bits, kind)
         assert (int(text, 16) if text.startswith("0x") else float_to_bits(float(text), kind)) == bits
+
+
+BODIES = {
+    "named operation with another body": (
+        "linalg.add",
+        "<{operandSegmentSizes = array<i32: 2, 1>}> ",
+        "^bb0(%a: f16, %b: f16, %c: f16): %r = arith.mulf %a, %b : f16 linalg.yield %r : f16",
+        2,
+    ),
+    "transpose with another body": (
+        "linalg.transpose",
+        "<{permutation = array<i64: 0>}> ",
+        "^bb0(%a: f16, %b: f16): %r = arith.addf %a, %b : f16 linalg.yield %r : f16",
+        1,
+    ),
+    "reduction whose terminator has an attribute": (
+        "linalg.reduce",
+        "<{dimensions = array<i64>}> ",
+        "^bb0(%a: f16, %b: f16): %r = arith.addf %a, %b : f16 linalg.yield {x} %r : f16",
+        1,
+    ),
+    "map whose terminator has an attribute": (
+        "linalg.map",
+        "",
+        "^bb0(%a: f16): %r = math.exp %a : f16 linalg.yield {x} %r : f16",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_no_short_form_loses_a_body(name: str) -> None:
+    op, properties, body, inputs = BODIES[name]
+    operands, types = ", ".join(["%x"] * (inputs + 1)), ", ".join(["tensor<4xf16>"] * (inputs + 1))
+    roundtrip(
+        f'func.func @f(%x: tensor<4xf16>) {{ %y = "{op}"({operands}) {properties}({{ {body} }}) '
+        f": ({types}) -> tensor<4xf16> return }}"
+    )

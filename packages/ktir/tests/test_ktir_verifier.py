@@ -67,6 +67,43 @@ CASES = [
         "^bb2(%x: index): return }",
         "'cf.cond_br' op type mismatch for bb argument #0 of successor #1",
     ),
+    (
+        'func.func @f(%m: memref<4xf16>, %i: index) { %r = "memref.load"(%m, %i) : (memref<4xf16>, index) -> f32 '
+        "return }",
+        "failed to verify that result type matches element type of 'memref'",
+    ),
+    (
+        'func.func @f(%m: memref<4xf16>, %i: index) { "memref.store"(%i, %m, %i) : (index, memref<4xf16>, index) '
+        "-> () return }",
+        "failed to verify that type of 'value' matches element type of 'memref'",
+    ),
+    (
+        'func.func @f(%x: f32) { %r = "tensor.from_elements"(%x) : (f32) -> tensor<1xf16> return }',
+        "failed to verify that operand types match result element type",
+    ),
+    (
+        'func.func @f() { %r = tensor.generate { ^bb0(%i: index): "tensor.yield"() : () -> () } : tensor<4xf16> return }',
+        "body must yield a value of the result's element type",
+    ),
+    (
+        '"func.func"() <{sym_name = "f", function_type = () -> (), sym_visibility = "x"}> ({}) : () -> ()',
+        "visibility expected to be one of",
+    ),
+    (
+        '"func.func"() <{sym_name = "f", sym_visibility = "private", function_type = (index) -> (), arg_attrs = []}> '
+        "({}) : () -> ()",
+        "expects argument attribute array to have 1 elements, got 0",
+    ),
+    (
+        '"func.func"() <{sym_name = "f", sym_visibility = "private", function_type = () -> index, res_attrs = [1]}> '
+        "({}) : () -> ()",
+        "expects result attribute array to hold dictionaries",
+    ),
+    (
+        '"func.func"() <{sym_name = "f"}> ({ "func.call"() <{callee = @f}> : () -> () "func.return"() : () -> () }) '
+        ": () -> ()",
+        "requires attribute 'function_type'",
+    ),
     ("func.func @f()", "external functions must have private visibility"),
     (
         "func.func @f(%n: index) { %z = arith.constant 0 : index scf.for %i = %n to %n step %z {} return }",

@@ -174,6 +174,19 @@ class Func(Operation):
         if not isinstance(self.function_type.type, FunctionType):
             yield "requires a 'function_type' attribute of function type"
             return
+        visibility = self.sym_visibility
+        if visibility is not None and visibility.value not in ("public", "private", "nested"):
+            yield f'visibility expected to be one of ["public", "private", "nested"], but got {visibility}'
+        for kind, entries, count in (
+            ("argument", self.arg_attrs, len(self.type.inputs)),
+            ("result", self.res_attrs, len(self.type.results)),
+        ):
+            if entries is None:
+                continue
+            if len(entries) != count:
+                yield f"expects {kind} attribute array to have {count} elements, got {len(entries)}"
+            elif not all(isinstance(entry, DictAttr) for entry in entries.elements):
+                yield f"expects {kind} attribute array to hold dictionaries"
         if self.is_declaration:
             if self.is_public:
                 yield "external functions must have private visibility"
@@ -200,7 +213,7 @@ class Return(Operation):
         expected = declared.type.results
         if len(expected) != len(self.values):
             yield (
-                f"has {len(self.values)} operands, but enclosing function (@{parent.symbol}) returns "
+                f"has {len(self.values)} operands, but enclosing function (@{symbol_name(parent)}) returns "
                 f"{len(expected)}"
             )
             return
@@ -208,7 +221,7 @@ class Return(Operation):
             if value.type != type:
                 yield (
                     f"type of return operand {number} ('{value.type}') doesn't match function result type "
-                    f"('{type}') in function @{parent.symbol}"
+                    f"('{type}') in function @{symbol_name(parent)}"
                 )
 
 
@@ -252,7 +265,10 @@ class Call(Operation):
         if not isinstance(target, Func):
             yield f"'{shown}' does not reference a valid function"
             return
-        expected = target.type
+        declared = target.attributes.get("function_type")
+        if not isinstance(declared, TypeAttr) or not isinstance(declared.type, FunctionType):
+            return  # reported at the function
+        expected = declared.type
         if len(expected.inputs) != len(self.arguments):
             yield "incorrect number of operands for callee"
             return

@@ -144,6 +144,8 @@ class Load(Operation):
         assert isinstance(type, MemRefType)
         if len(self.indices) != type.rank:
             yield f"incorrect number of indices for load, expected {type.rank} but got {len(self.indices)}"
+        if self.result.type != type.element:
+            yield "failed to verify that result type matches element type of 'memref'"
 
 
 @operation("memref.store", traits=(WRITES,))
@@ -173,6 +175,8 @@ class Store(Operation):
         assert isinstance(type, MemRefType)
         if len(self.indices) != type.rank:
             yield f"store index operand count not equal to memref rank: expected {type.rank}"
+        if self.value.type != type.element:
+            yield "failed to verify that type of 'value' matches element type of 'memref'"
 
 
 _LISTS = ("static_offsets", "static_sizes", "static_strides")

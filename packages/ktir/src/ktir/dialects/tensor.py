@@ -477,6 +477,8 @@ class FromElements(Operation):
         type = ranked(self.result.type)
         if not type.is_static or type.num_elements() != len(self.elements):
             yield f"{len(self.elements)} elements do not fill a result of type '{type}'"
+        if any(value.type != type.element for value in self.elements):
+            yield "failed to verify that operand types match result element type"
 
 
 @operation("tensor.dim", assembly="attr-dict $source `,` $index `:` type($source)", traits=(PURE,))
@@ -576,7 +578,7 @@ class Generate(Operation):
             return
         if len(self.body.block.arguments) != type.rank:
             yield f"expected one body argument per result dimension: {type.rank}"
-        if self.body.block.terminator.operands[0].type != type.element:
+        if [value.type for value in self.body.block.terminator.operands] != [type.element]:
             yield "body must yield a value of the result's element type"
 
 

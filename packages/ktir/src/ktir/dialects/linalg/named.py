@@ -100,6 +100,9 @@ class NamedOp(_InsOuts):
         entries: dict[str, Attribute] = {**(attributes or {}), OPERAND_SEGMENTS: _segments(ins, outs)}
         return cls.create((*ins, *outs), types, entries, (inner,), location=location)
 
+    def built(self) -> Self:
+        return self.build(self.inputs, self.outputs)
+
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Self:
         start = parser.offset

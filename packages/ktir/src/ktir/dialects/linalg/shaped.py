@@ -69,16 +69,17 @@ def _shorthand_body(
     return Region.of((combined, Yield.create(combined.results, location=parser.location)), arguments)
 
 
-def _is_shorthand(body: Region, order: Sequence[Value]) -> Operation | None:
+def _is_shorthand(body: Region, order: Sequence[Value], out: Type) -> Operation | None:
     """The only operation of a body that hands its arguments, in order, to one operation and yields it."""
     if len(body.blocks) != 1 or len(body.block.operations) != 2:
         return None
     op, terminator = body.block.operations
-    plain = isinstance(terminator, Yield) and terminator.operands == op.results and not op.regions
-    plain = plain and not isinstance(op, UnregisteredOp)
-    if plain and op.operands == tuple(order) and len(op.results) == 1 and op.name.count(".") == 1:
-        return op
-    return None
+    if isinstance(op, UnregisteredOp) or op.regions or op.name.count(".") != 1:
+        return None
+    if op.operands != tuple(order) or [value.type for value in op.results] != [out]:
+        return None
+    plain = isinstance(terminator, Yield) and terminator.operands == op.results and not terminator.attributes
+    return op if plain else None
 
 
 def _print_shorthand(printer: Printer, op: Operation) -> None:
@@ -146,7 +147,8 @@ class Reduce(LinalgOp):
     def print_custom(self, printer: Printer) -> None:
         short = None
         if len(self.arguments) == 2:
-            short = _is_shorthand(self.combiner, self.combiner.block.arguments)
+            out = element(self.arguments[1].type)
+            short = _is_shorthand(self.combiner, self.combiner.block.arguments, out)
         if short is not None:
             _print_shorthand(printer, short)
         _print_group(printer, "ins", self.input_values)
@@ -221,6 +223,9 @@ class _OneInOneOut(LinalgOp):
         body = Region.of((Yield.create(arguments[:1], location=location),), arguments)
         types = [init.type] if isinstance(init.type, TensorType) else []
         return cls.create((input, init), types, attributes, (body,), location=location)
+
+    def built(self) -> Self:
+        return self.build(self.arguments[0], self.arguments[1], self.attributes)
 
     def _print(self, printer: Printer, keyword: str, values: Sequence[int]) -> None:
         _print_group(printer, "ins", self.input_values)
@@ -349,7 +354,7 @@ class Map(LinalgOp):
         return cls.create((*ins, *outs), types, attributes, (body,), location=parser.location)
 
     def print_custom(self, printer: Printer) -> None:
-        short = _is_shorthand(self.mapper, self.mapper.block.arguments)
+        short = _is_shorthand(self.mapper, self.mapper.block.arguments, element(self.arguments[-1].type))
         if short is not None:
             _print_shorthand(printer, short)
         _print_group(printer, "ins", self.input_values)
@@ -360,6 +365,9 @@ class Map(LinalgOp):
             printer.region(self.mapper, print_entry_arguments=False, owner=self.name)
 
     def _verify_body(self) -> Iterator[str]:
+        if len(self.mapper.blocks) != 1:
+            yield "expects a region with one block"
+            return
         block = self.mapper.block
         wanted = [element(v.type) for v in self.input_values]
         if [a.type for a in block.arguments] != wanted:
@@ -367,5 +375,5 @@ class Map(LinalgOp):
                 f"expects number of operands to match the arity of mapper, but got: {len(wanted)} and "
                 f"{len(block.arguments)}"
             )
-        if not isinstance(block.terminator, Yield):
-            yield "expects its body to end in 'linalg.yield'"
+            return
+        yield from self._verify_yield()

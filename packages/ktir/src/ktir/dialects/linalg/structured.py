@@ -119,6 +119,17 @@ class LinalgOp(Operation):
                 extents[expr.position] = extent
         return tuple(extents)
 
+    def built(self) -> Self:
+        """The operation with the body that its custom form stands for, if that form leaves the body out."""
+        return self
+
+    def has_custom_form(self) -> bool:
+        """Not with a body that reading the custom form would not give back."""
+        from ktir.transforms.equivalence import alpha_equivalent
+
+        built = self.built()
+        return built is self or alpha_equivalent(self, self.replace(regions=built.regions))
+
     def argument_names(self, region: int) -> Sequence[str | None]:
         return [*(["in"] * len(self.input_values)), *(["out"] * len(self.output_values))]
 
@@ -179,7 +190,10 @@ class LinalgOp(Operation):
                     f"expected type of bb argument #{number} ('{argument.type}') to match element or self "
                     f"type of the corresponding operand ('{element(value.type)}')"
                 )
-        terminator = block.terminator
+        yield from self._verify_yield()
+
+    def _verify_yield(self) -> Iterator[str]:
+        terminator = self.regions[0].block.terminator
         if not isinstance(terminator, Yield):
             yield "expects its body to end in 'linalg.yield'"
             return
