@@ -257,3 +257,49 @@ def test_large_modules_take_no_quadratic_time(name: str) -> None:
     ktir.verify(module)
     cse(module)
     assert time.process_time() - start < 4.0
+
+
+def test_groups_of_operands_stand_where_the_declaration_says() -> None:
+    """Fixed, optional and variadic groups, with and without segment sizes, from both ends."""
+    from ktir.attributes import DenseArrayAttr
+    from ktir.ir import BlockArgument, Operation
+    from ktir.opdef import operand, operation, optional_operand, variadic_operand, variadic_result
+    from ktir.types import I32, INDEX
+
+    @operation("test.one_loose")
+    class OneLoose(Operation):
+        """Fixed operands around a variadic group."""
+
+        first = operand()
+        middle = variadic_operand()
+        last = operand()
+        outcomes = variadic_result()
+
+    @operation("test.two_loose")
+    class TwoLoose(Operation):
+        """Two loose groups need segment sizes."""
+
+        first = operand()
+        maybe = optional_operand()
+        rest = variadic_operand()
+
+    values = [BlockArgument(INDEX, f"v{i}") for i in range(4)]
+    for count in range(2, 5):
+        op = OneLoose.create(values[:count], [INDEX] * count)
+        assert op.first is values[0]
+        assert op.middle == tuple(values[1 : count - 1])
+        assert op.last is values[count - 1]
+        assert op.outcomes == op.results
+    for sizes in ((1, 0, 3), (1, 1, 2)):
+        two = TwoLoose.create(values, attributes={"operandSegmentSizes": DenseArrayAttr(I32, sizes)})
+        assert two.first is values[0]
+        assert two.maybe is (values[1] if sizes[1] else None)
+        assert two.rest == tuple(values[1 + sizes[1] :])
+
+    with pytest.raises(ValueError, match="declare 'middle' again, it stands elsewhere in another class"):
+
+        @operation("test.more")
+        class More(OneLoose):
+            """One more operand behind moves the end of `middle`."""
+
+            behind = operand()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
 import attrs
 
@@ -221,6 +221,9 @@ class _Declared:
     """Base of the descriptors; `label` is the attribute name on the class."""
 
     label: str = ""
+    span: tuple[int, int | None] | None = None
+    """Where an operand or result group stands, if that does not depend on segment sizes: the number of values
+    in front of it and (from the first group of any number on) the number behind it."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.label = name
@@ -229,12 +232,32 @@ class _Declared:
         raise attrs.exceptions.FrozenInstanceError
 
 
+V = TypeVar("V", bound=Value)
+
+
+def _spanned(values: tuple[V, ...], span: tuple[int, int | None]) -> tuple[V, ...]:
+    lead, trail = span
+    return values[lead : len(values) - (trail or 0)]
+
+
+def _set_spans(declared: dict[str, _Declared], groups: Sequence[OperandDef | ResultDef], owner: str) -> None:
+    """Note where groups stand.  ValueError if a descriptor that two classes share stands in two places."""
+    if sum(group.arity is not Arity.ONE for group in groups) > 1:
+        return
+    loose = next((i for i, group in enumerate(groups) if group.arity is not Arity.ONE), len(groups))
+    for position, group in enumerate(groups):
+        span = (position, None if position < loose else len(groups) - position - 1)
+        known = declared[group.name].span
+        if known is not None and known != span:
+            raise ValueError(f"{owner}: declare '{group.name}' again, it stands elsewhere in another class")
+        declared[group.name].span = span
+
+
 class operand(_Declared):
     """One operand: ``op.x`` is a `Value`."""
 
     def __init__(self, constraint: Constraint = ANY) -> None:
         self.constraint = constraint
-        self.index: int | None = None  # set when the position is fixed, for speed
 
     @overload
     def __get__(self, op: None, owner: type) -> Self: ...
@@ -243,7 +266,10 @@ class operand(_Declared):
     def __get__(self, op: Operation | None, owner: type) -> Self | Value:
         if op is None:
             return self
-        return op.operands[self.index] if self.index is not None else _operand_group(op, self.label)[0]
+        span = self.span
+        if span is None:
+            return _operand_group(op, self.label)[0]
+        return op.operands[span[0]] if span[1] is None else op.operands[-1 - span[1]]
 
 
 class optional_operand(_Declared):
@@ -259,7 +285,8 @@ class optional_operand(_Declared):
     def __get__(self, op: Operation | None, owner: type) -> Self | Value | None:
         if op is None:
             return self
-        group = _operand_group(op, self.label)
+        span = self.span
+        group = _operand_group(op, self.label) if span is None else _spanned(op.operands, span)
         return group[0] if group else None
 
 
@@ -274,7 +301,9 @@ class variadic_operand(_Declared):
     @overload
     def __get__(self, op: Operation, owner: type) -> tuple[Value, ...]: ...
     def __get__(self, op: Operation | None, owner: type) -> Self | tuple[Value, ...]:
-        return self if op is None else _operand_group(op, self.label)
+        if op is None:
+            return self
+        return _operand_group(op, self.label) if self.span is None else _spanned(op.operands, self.span)
 
 
 class result(_Declared):
@@ -324,7 +353,9 @@ class variadic_result(_Declared):
     @overload
     def __get__(self, op: Operation, owner: type) -> tuple[OpResult, ...]: ...
     def __get__(self, op: Operation | None, owner: type) -> Self | tuple[OpResult, ...]:
-        return self if op is None else _result_group(op, self.label)
+        if op is None:
+            return self
+        return _result_group(op, self.label) if self.span is None else _spanned(op.results, self.span)
 
 
 class attribute(_Declared, Generic[A]):
@@ -478,12 +509,8 @@ def operation(
                 case region() | variadic_region():
                     item.index = len(regions)
                     regions.append(RegionDef(label, isinstance(item, variadic_region)))
-        fixed = True  # operands before the first loose group stand at fixed positions
-        for position, group in enumerate(operands):
-            fixed = fixed and group.arity is Arity.ONE
-            descriptor: Any = declared[group.name]
-            if fixed:
-                descriptor.index = position
+        _set_spans(declared, operands, name)
+        _set_spans(declared, results, name)
         definition = OpDef(
             name,
             tuple(operands),
