@@ -118,17 +118,17 @@ class Lanes:
         return Vector(out, result)
 
     def binary(self, op: BinaryOperator, a: Vector, b: Vector, mask: Vector | None, site: Site) -> Vector:
-        _same(a, b, site)
+        require_same(a, b, site)
         if op in (BinaryOperator.ABS_MAX, BinaryOperator.ABS_MIN):
             inner = BinaryOperator.MAX if op is BinaryOperator.ABS_MAX else BinaryOperator.MIN
             return self.binary(inner, self._absolute(a, site), self._absolute(b, site), mask, site)
         if op in (BinaryOperator.XNOR, BinaryOperator.AND_NOT) and not a.element.is_float:
             data = ~(a.data ^ b.data) if op is BinaryOperator.XNOR else a.data & ~b.data
-            return _masked(Vector(a.element, data), a, mask)
+            return _masked(Vector(a.element, data), a, mask, site)
         table = _FLOAT_BINARY if a.element.is_float else _INTEGER_BINARY
         if op not in table:
             raise UnsupportedError(f"vector operator {op.name} on {a.element.mlir}", site)
-        return _masked(self.named(table[op], [a, b], a.element, DictAttr(), site), a, mask)
+        return _masked(self.named(table[op], [a, b], a.element, DictAttr(), site), a, mask, site)
 
     def _absolute(self, a: Vector, site: Site) -> Vector:
         name = "math.absf" if a.element.is_float else "math.absi"
@@ -139,8 +139,8 @@ class Lanes:
             name = _UNARY[op]
             if op is UnaryOperator.NEG and not a.element.is_float:
                 zero = Vector(a.element, np.zeros_like(a.data))
-                return _masked(self.binary(BinaryOperator.SUB, zero, a, None, site), a, mask)
-            return _masked(self.named(name, [a], a.element, DictAttr(), site), a, mask)
+                return _masked(self.binary(BinaryOperator.SUB, zero, a, None, site), a, mask, site)
+            return _masked(self.named(name, [a], a.element, DictAttr(), site), a, mask, site)
         function = _ESTIMATES.get(op)
         if function is None or not a.element.is_float:
             raise UnsupportedError(f"vector operator {op.name} on {a.element.mlir}", site)
@@ -149,10 +149,10 @@ class Lanes:
         format = float_format(self.type(a.element, site), self.f16_format)
         with np.errstate(all="ignore"):
             data = format.narrow(function(format.widen_double(a.data)))
-        return _masked(Vector(a.element, data), a, mask)
+        return _masked(Vector(a.element, data), a, mask, site)
 
     def compare(self, op: CompareOperator, a: Vector, b: Vector, mask: Vector | None, site: Site) -> Vector:
-        _same(a, b, site)
+        require_same(a, b, site)
         float_like = a.element.is_float
         predicate = int(_CMPF[op]) if float_like else int(_CMPI[op])
         attributes = DictAttr({"predicate": IntegerAttr(predicate, I64)})
@@ -160,6 +160,7 @@ class Lanes:
         out = self.named(name, [a, b], ElementType.I1, attributes, site)
         if mask is None:
             return out
+        check_mask(mask, out, site)
         return Vector(ElementType.I1, out.data & mask.data.astype(np.bool_))
 
     def cast(self, a: Vector, element: ElementType, site: Site) -> Vector:
@@ -182,6 +183,8 @@ class Lanes:
         self, a: Vector, descriptor: ShuffleDescriptor, scalars: list[Scalar], mask: Vector | None, site: Site
     ) -> Vector:
         """Lanes picked from the input or from scalar registers (low bits are the bit pattern)."""
+        if a.element is not descriptor.element:
+            raise UnsupportedError(f"shuffle of {a.element.mlir} to {descriptor.element.mlir}", site)
         rows = a.data.shape[0]
         picked: list[Array] = []
         for index in descriptor.indices:
@@ -196,6 +199,7 @@ class Lanes:
         if mask is None:
             return out
         keep = np.zeros_like(data)
+        check_mask(mask, out, site)
         keep[:, : min(a.lanes, out.lanes)] = a.data[:, : min(a.lanes, out.lanes)]
         return Vector(descriptor.element, np.where(mask.data.astype(np.bool_), data, keep))
 
@@ -213,16 +217,23 @@ class Lanes:
         )
 
 
-def _same(a: Vector, b: Vector, site: Site) -> None:
+def require_same(a: Vector, b: Vector, site: Site) -> None:
     if a.element is not b.element or a.lanes != b.lanes:
         raise UnsupportedError(
             f"operands of {a.lanes} x {a.element.mlir} and {b.lanes} x {b.element.mlir}", site
         )
 
 
-def _masked(result: Vector, first: Vector, mask: Vector | None) -> Vector:
+def check_mask(mask: Vector, result: Vector, site: Site) -> None:
+    """A mask has one lane for every lane of the result; `UnsupportedError` otherwise."""
+    if mask.lanes != result.lanes:
+        raise UnsupportedError(f"a mask of {mask.lanes} lanes for a result of {result.lanes}", site)
+
+
+def _masked(result: Vector, first: Vector, mask: Vector | None, site: Site) -> Vector:
     if mask is None:
         return result
+    check_mask(mask, result, site)
     return Vector(result.element, np.where(mask.data.astype(np.bool_), result.data, first.data))
 
 

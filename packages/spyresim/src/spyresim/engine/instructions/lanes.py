@@ -12,8 +12,8 @@ from spyresim.engine.attributes import parse_parameters
 from spyresim.engine.costs import is_slow
 from spyresim.engine.state import Cohort, Gang
 from spyresim.engine.values import Vector, spread
-from spyresim.engine.vectors import SLOW_UNARY
-from spyresim.errors import OutOfRangeFault
+from spyresim.engine.vectors import SLOW_UNARY, check_mask, require_same
+from spyresim.errors import OutOfRangeFault, UnsupportedError
 
 if TYPE_CHECKING:
     from spyresim.engine.process import Executor
@@ -44,6 +44,7 @@ def vector_multiply_add(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorMul
     product = x.lanes.binary(im.BinaryOperator.MUL, a, b, None, site)
     total = x.lanes.binary(im.BinaryOperator.ADD, product, c, None, site)
     if mask is not None:
+        check_mask(mask, total, site)
         total = Vector(total.element, np.where(mask.data.astype(np.bool_), total.data, a.data))
     return computed(x, gang, i.dst, total, "multiply-add")
 
@@ -56,12 +57,17 @@ def vector_compare(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorCompare)
 
 def vector_select(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorSelect) -> bool:
     condition, a, b = x.vector(gang, i.condition), x.vector(gang, i.a), x.vector(gang, i.b)
+    require_same(a, b, x.site(gang))
+    check_mask(condition, a, x.site(gang))
     data = np.where(condition.data.astype(np.bool_), a.data, b.data)
     return computed(x, gang, i.dst, Vector(a.element, data), "select")
 
 
 def vector_cast(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorCast) -> bool:
-    value = x.lanes.cast(x.vector(gang, i.a), i.element, x.site(gang))
+    source = x.vector(gang, i.a)
+    if source.lanes != i.lanes:
+        raise UnsupportedError(f"a cast of {source.lanes} lanes to {i.lanes}", x.site(gang))
+    value = x.lanes.cast(source, i.element, x.site(gang))
     return computed(x, gang, i.dst, value, f"cast to {i.element.mlir}")
 
 
@@ -85,7 +91,7 @@ def vector_constant(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorConstan
 
 def vector_rotate(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorRotate) -> bool:
     vector = x.vector(gang, i.a)
-    amounts = spread(x.scalar(gang, i.amount), len(gang)) * (-1 if i.left else 1)
+    amounts = spread(x.scalar(gang, i.amount), len(gang)) % vector.lanes * (-1 if i.left else 1)
     lanes = (np.arange(vector.lanes)[None, :] - amounts[:, None]) % vector.lanes
     data = np.take_along_axis(vector.data, lanes, axis=1)
     return computed(x, gang, i.dst, Vector(vector.element, data), "rotate")
@@ -116,6 +122,8 @@ def opaque(x: Executor, cohort: Cohort, gang: Gang, i: im.CallOpaque) -> bool:
         x.opaque_attributes[i.descriptor] = parse_parameters(opaque.parameters, site)
     out = opaque.outputs[0]
     value = x.lanes.named(opaque.function, inputs, out.element, x.opaque_attributes[i.descriptor], site)
+    if value.lanes != out.lanes:
+        raise UnsupportedError(f"{opaque.function} of {value.lanes} lanes to {out.lanes}", site)
     step = out.element.storage_bits // 8
     offsets = out.offset_bytes + np.arange(out.lanes, dtype=np.int64) * step
     registers.store(zero, offsets, step, x.lanes.to_bytes(value), site)
