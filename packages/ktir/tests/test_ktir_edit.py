@@ -303,3 +303,36 @@ def test_groups_of_operands_stand_where_the_declaration_says() -> None:
             """One more operand behind moves the end of `middle`."""
 
             behind = operand()
+
+
+STAYS = {
+    "endless loop": """
+        %r = scf.while (%x = %n) : (index) -> index { scf.condition(%c) %x : index }
+          do { ^bb0(%y: index): scf.yield %y : index }""",
+    "step of unknown sign": "%r = scf.for %j = %n to %n step %n iter_args(%x = %n) -> index { scf.yield %x : index }",
+    "element at a variable place": "%r = tensor.extract %t[%n] : tensor<4xindex>",
+    "insertion at a variable place": "%r = tensor.insert %n into %t[%n] : tensor<4xindex>",
+    "slice at a variable place": "%r = tensor.extract_slice %t[%n] [2] [1] : tensor<4xindex> to tensor<2xindex>",
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_licm_moves_nothing_that_may_trap_or_hang(name: str) -> None:
+    module = read(
+        f"""
+        func.func @f(%n: index, %c: i1, %t: tensor<4xindex>) {{
+          scf.for %i = %n to %n step %n {{
+            {STAYS[name]}
+            "u"(%r) : ({{type}}) -> ()
+          }}
+          return
+        }}
+        """.replace(
+            "{type}",
+            {
+                "insertion at a variable place": "tensor<4xindex>",
+                "slice at a variable place": "tensor<2xindex>",
+            }.get(name, "index"),
+        )
+    )
+    assert structural_hash(licm(module)) == structural_hash(module)

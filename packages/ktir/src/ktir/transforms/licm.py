@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ktir.analysis import is_pure
 from ktir.attributes import IntegerAttr
-from ktir.dialects import arith, scf
+from ktir.dialects import arith, scf, tensor
 from ktir.edit import EditOp, Editor
 from ktir.ir import Operation, Value
 from ktir.opdef import TERMINATOR
@@ -28,7 +28,9 @@ _DIVISIONS = (
 def licm(root: O) -> O:
     """Move pure operations whose operands come from outside out of ``scf.for`` loops, innermost first.
 
-    A division moves only if its divisor is a constant other than 0 and -1: a loop may run no iteration.
+    A loop may run no iteration, so what may trap or hang stays: a division moves only if its divisor is a
+    constant other than 0 and -1, an inner loop only with a constant positive step, an access to an element or
+    slice at variable indices and a ``scf.while`` not at all.
     """
     editor = Editor(root)
     loops = list(editor.walk(scf.For))
@@ -55,12 +57,28 @@ def _movable(op: EditOp, loop: EditOp, editor: Editor) -> bool:
 
 
 def _speculatable(op: EditOp, editor: Editor) -> bool:
-    for inner in _nested(op):
-        if isinstance(inner.origin, _DIVISIONS):
-            divisor = constant_value(inner.operands[1], editor)
-            if not isinstance(divisor, IntegerAttr) or divisor.value in (0, -1):
-                return False
-    return True
+    return all(_runs_safely(inner, editor) for inner in _nested(op))
+
+
+def _runs_safely(op: EditOp, editor: Editor) -> bool:
+    """Whether an operation (its regions apart) can neither trap nor hang, whatever its other operands are."""
+    match op.shallow():
+        case scf.While():
+            return False
+        case scf.For(step=step):
+            constant = constant_value(step, editor)
+            return isinstance(constant, IntegerAttr) and constant.value > 0
+        case tensor.Extract(indices=indices) | tensor.Insert(indices=indices):
+            return not indices
+        case tensor.ExtractSlice(offsets=offsets, sizes=sizes, strides=strides):
+            return not (offsets or sizes or strides)
+        case tensor.InsertSlice(offsets=offsets, sizes=sizes, strides=strides):
+            return not (offsets or sizes or strides)
+        case origin if isinstance(origin, _DIVISIONS):
+            divisor = constant_value(op.operands[1], editor)
+            return isinstance(divisor, IntegerAttr) and divisor.value not in (0, -1)
+        case _:
+            return True
 
 
 def _nested(op: EditOp) -> list[EditOp]:
