@@ -68,6 +68,8 @@ class _Scope:
     forward: dict[tuple[str, int], tuple[OpResult, int]] = attrs.Factory(dict)
     labels: dict[str, tuple[Label, int]] = attrs.Factory(dict)
     defined_labels: set[str] = attrs.Factory(set)
+    early: dict[Value, Value] = attrs.Factory(dict)
+    """Block arguments that blocks further up used, by the placeholder that stands there."""
 
 
 @attrs.frozen
@@ -512,6 +514,8 @@ class OpParser(AttributeParser):
                 if name not in scope.defined_labels:
                     raise self.error_at(offset, f"reference to an undefined block '^{name}'")
             self._check_forward(scope)
+            if scope.early:
+                blocks = [_substituted(block, scope.early) for block in blocks]
         self._default_dialect = outer_dialect
         self.cursor.pop_nesting()
         if definition is not None and definition.implicit_terminator is not None:
@@ -538,6 +542,12 @@ class OpParser(AttributeParser):
             values.append(value)
             if name is not None:
                 self._define(name, (value,), self.offset)
+                forward = self.scope.forward.pop((name, 0), None)
+                if forward is not None:
+                    placeholder, use = forward
+                    if placeholder.type != type:
+                        raise self.error_at(use, _clash(f"%{name}", placeholder.type, type))
+                    self.scope.early[placeholder] = value
         return tuple(values)
 
     def _block_body(self) -> list[Operation]:
@@ -581,6 +591,16 @@ class OpParser(AttributeParser):
         token = self.cursor.expect_kind(TokenKind.BLOCK_ID, "a block name")
         label, _ = self.scope.labels.setdefault(token.text[1:], (Label(token.text[1:]), token.start))
         return label
+
+
+def _substituted(block: Block, table: dict[Value, Value]) -> Block:
+    """The block with other operands, nested regions included."""
+
+    def one(op: Operation) -> Operation:
+        regions = [Region(tuple(_substituted(inner, table) for inner in r.blocks)) for r in op.regions]
+        return op.replace(operands=[table.get(v, v) for v in op.operands], regions=regions)
+
+    return block.replace(operations=[one(op) for op in block.operations])
 
 
 def _clash(use: str, expected: Type, actual: Type) -> str:
