@@ -526,3 +526,24 @@ def test_no_short_form_loses_a_body(name: str) -> None:
         f'func.func @f(%x: tensor<4xf16>) {{ %y = "{op}"({operands}) {properties}({{ {body} }}) '
         f": ({types}) -> tensor<4xf16> return }}"
     )
+
+
+def test_argument_of_a_block_further_down() -> None:
+    """A block may stand in front of the one that dominates it, uses in nested regions included."""
+    text = roundtrip(
+        """
+        func.func @f(%c: i1, %n: index) -> index {
+          cf.br ^two(%n : index)
+        ^one:
+          scf.if %c {
+            "u"(%x) : (index) -> ()
+          }
+          return %x : index
+        ^two(%x: index):
+          cf.br ^one
+        }
+        """
+    )
+    assert '"u"(%0) : (index) -> ()' in text
+    with pytest.raises(ParseError, match="'index' vs 'i32'"):
+        parse("func.func @f() { ^a: cf.br ^c ^b: return %x : index ^c(%x: i32): cf.br ^b }", CONTEXT)

@@ -104,6 +104,17 @@ CASES = [
         ": () -> ()",
         "requires attribute 'function_type'",
     ),
+    ('"builtin.module"() ({}) : () -> ()', "region #0 failed to verify constraint: region with 1 blocks"),
+    (
+        'func.func @f(%c: i1) { "scf.if"(%c) ({}, {}) : (i1) -> () return }',
+        "region #0 failed to verify constraint: region with 1 blocks",
+    ),
+    (
+        'func.func @f(%t: tensor<4xf16>) { %r = "linalg.transpose"(%t, %t) <{permutation = array<i32: 0>}> '
+        "({ ^bb0(%a: f16, %b: f16): linalg.yield %a : f16 }) : (tensor<4xf16>, tensor<4xf16>) -> tensor<4xf16> "
+        "return }",
+        "attribute 'permutation' failed to satisfy constraint: i64 dense array attribute",
+    ),
     ("func.func @f()", "external functions must have private visibility"),
     (
         "func.func @f(%n: index) { %z = arith.constant 0 : index scf.for %i = %n to %n step %z {} return }",

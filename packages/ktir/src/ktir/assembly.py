@@ -485,7 +485,8 @@ class _Writer:
                 case Variable():
                     self.variable(element)
                 case AttrDict(keyword=keyword):
-                    elided = self.shown | {OPERAND_SEGMENTS, RESULT_SEGMENTS} | self.defaults()
+                    segments = {OPERAND_SEGMENTS, RESULT_SEGMENTS} & self.op.definition.inherent
+                    elided = self.shown | segments | self.defaults()
                     self.printer.attr_dict(self.op.attributes, elided=elided, keyword=keyword)
                 case TypeOf():
                     self.types(element)

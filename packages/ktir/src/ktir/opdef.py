@@ -201,7 +201,8 @@ def group_bounds(
 
 def _operand_group(op: Operation, name: str) -> tuple[Value, ...]:
     definition = op.definition
-    bounds = group_bounds(definition.operands, len(op.operands), op.attributes.get(OPERAND_SEGMENTS))
+    segments = op.attributes.get(OPERAND_SEGMENTS) if definition.operand_segments else None
+    bounds = group_bounds(definition.operands, len(op.operands), segments)
     for declared, (start, end) in zip(definition.operands, bounds, strict=True):
         if declared.name == name:
             return op.operands[start:end]
@@ -210,7 +211,8 @@ def _operand_group(op: Operation, name: str) -> tuple[Value, ...]:
 
 def _result_group(op: Operation, name: str) -> tuple[OpResult, ...]:
     definition = op.definition
-    bounds = group_bounds(definition.results, len(op.results), op.attributes.get(RESULT_SEGMENTS))
+    segments = op.attributes.get(RESULT_SEGMENTS) if definition.result_segments else None
+    bounds = group_bounds(definition.results, len(op.results), segments)
     for declared, (start, end) in zip(definition.results, bounds, strict=True):
         if declared.name == name:
             return op.results[start:end]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ktir.analysis import DefUse, Dominance, Use
 from ktir.attribute import Attribute
+from ktir.attributes import DenseArrayAttr
 from ktir.errors import Diagnostic, KtirError, Note, VerifyError
 from ktir.ir import Block, Label, Operation, Region, UnregisteredOp, Value, symbol_name
 from ktir.opdef import (
@@ -24,6 +25,7 @@ from ktir.opdef import (
     ResultDef,
     group_bounds,
 )
+from ktir.types import I64
 
 
 class Verifier:
@@ -34,6 +36,7 @@ class Verifier:
         self.defuse = DefUse(module)
         self.dominance = Dominance(self.defuse)
         self._targets: dict[Region, dict[Label, Block]] = {}
+        self._malformed: set[Operation] = set()
         from ktir.dialects import DISCARDABLE_CHECKS
 
         self._discardable = DISCARDABLE_CHECKS
@@ -90,6 +93,8 @@ class Verifier:
             yield _located(op, item)
         if not clean or isinstance(op, UnregisteredOp):
             return
+        if self._malformed and not self._malformed.isdisjoint(self.defuse.ancestors(op)):
+            return  # the rules of an operation may ask for what is around it
         for trait in sorted(op.definition.traits, key=lambda t: t.name):
             if trait.verify is not None:
                 for message in trait.verify(op, self):
@@ -112,10 +117,9 @@ class Verifier:
         if isinstance(op, UnregisteredOp):
             return
         definition = op.definition
-        yield from _groups("operand", definition.operands, op.operands, op.attributes.get(OPERAND_SEGMENTS))
-        yield from _groups("result", definition.results, op.results, op.attributes.get(RESULT_SEGMENTS))
-        yield from _attributes(op, definition)
-        yield from self._regions(op, definition)
+        for message in malformations(op):
+            self._malformed.add(op)
+            yield message
         parent = self.parent(op)
         if definition.parents and (parent is None or parent.name not in definition.parents):
             names = ", ".join(definition.parents)
@@ -126,8 +130,6 @@ class Verifier:
             yield from _symbols_unique(op)
 
     def _successors(self, op: Operation) -> Iterator[str]:
-        if not isinstance(op, UnregisteredOp) and len(op.successors) != op.definition.successors:
-            yield f"requires {_plural(op.definition.successors, 'successor')} but found {len(op.successors)}"
         if not op.successors:
             return
         home = self.defuse.block(op)
@@ -139,16 +141,6 @@ class Verifier:
                 yield "branching to block of a different region"
             elif block is self.defuse.region(block).blocks[0]:
                 yield "entry block of region may not have predecessors"
-
-    def _regions(self, op: Operation, definition: OpDef) -> Iterator[str]:
-        fixed = sum(not d.variadic for d in definition.regions)
-        loose = fixed != len(definition.regions)
-        if len(op.regions) < fixed or (not loose and len(op.regions) != fixed):
-            yield f"requires {'at least ' if loose else ''}{_plural(fixed, 'region')}"
-        if definition.has(SINGLE_BLOCK):
-            for number, region in enumerate(op.regions):
-                if len(region.blocks) > 1:
-                    yield f"expects region #{number} to have 0 or 1 blocks"
 
     def _block(self, op: Operation, block: Block) -> Iterator[str | Diagnostic]:
         for inner in block.operations[:-1]:
@@ -204,6 +196,33 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def malformations(op: Operation) -> Iterator[str]:
+    """What is wrong with an operation by itself, from its declaration: counts, types, attributes, regions.
+
+    Without a finding, the typed accessors of the operation's class can be used.
+    """
+    if isinstance(op, UnregisteredOp):
+        return
+    definition = op.definition
+    segments = op.attributes.get(OPERAND_SEGMENTS) if definition.operand_segments else None
+    yield from _groups("operand", definition.operands, op.operands, segments)
+    segments = op.attributes.get(RESULT_SEGMENTS) if definition.result_segments else None
+    yield from _groups("result", definition.results, op.results, segments)
+    yield from _attributes(op, definition)
+    if len(op.successors) != definition.successors:
+        yield f"requires {_plural(definition.successors, 'successor')} but found {len(op.successors)}"
+    fixed = sum(not d.variadic for d in definition.regions)
+    loose = fixed != len(definition.regions)
+    if len(op.regions) < fixed or (not loose and len(op.regions) != fixed):
+        yield f"requires {'at least ' if loose else ''}{_plural(fixed, 'region')}"
+    if definition.has(SINGLE_BLOCK):
+        for number, region in enumerate(op.regions):
+            if len(region.blocks) > 1:
+                yield f"expects region #{number} to have 0 or 1 blocks"
+            if not region.blocks and number == 0:
+                yield "region #0 failed to verify constraint: region with 1 blocks"
+
+
 def _groups(
     noun: str,
     groups: Sequence[OperandDef | ResultDef],
@@ -233,6 +252,9 @@ def _attributes(op: Operation, definition: OpDef) -> Iterator[str]:
         elif not isinstance(value, declared.kind):
             kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
             wanted = declared.description or " or ".join(kind.__name__ for kind in kinds)
+            yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
+        elif isinstance(value, DenseArrayAttr) and value.element != (declared.value_type or I64):
+            wanted = f"{declared.value_type or I64} dense array attribute"
             yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
 
 
