@@ -98,6 +98,8 @@ SYMBOL = Trait("Symbol")
 COMMUTATIVE = Trait("Commutative")
 CONSTANT_LIKE = Trait("ConstantLike")
 SINGLE_BLOCK = Trait("SingleBlock")
+OPTIONAL_BODY = Trait("OptionalBody")
+"""The first region may be empty (a declaration), although it is one of a single block."""
 NO_TERMINATOR = Trait("NoTerminator")
 GRAPH_REGION = Trait("GraphRegion")
 RECURSIVE_EFFECTS = Trait("RecursiveMemoryEffects")

@@ -14,6 +14,7 @@ from ktir.opdef import (
     ISOLATED,
     NO_TERMINATOR,
     OPERAND_SEGMENTS,
+    OPTIONAL_BODY,
     RESULT_SEGMENTS,
     SINGLE_BLOCK,
     SYMBOL,
@@ -219,7 +220,7 @@ def malformations(op: Operation) -> Iterator[str]:
         for number, region in enumerate(op.regions):
             if len(region.blocks) > 1:
                 yield f"expects region #{number} to have 0 or 1 blocks"
-            if not region.blocks and number == 0:
+            if not region.blocks and number == 0 and not definition.has(OPTIONAL_BODY):
                 yield "region #0 failed to verify constraint: region with 1 blocks"
 
 

@@ -28,6 +28,7 @@ from ktir.ir import Operation, Region, Value
 from ktir.opdef import (
     ISOLATED,
     NO_TERMINATOR,
+    OPTIONAL_BODY,
     SINGLE_BLOCK,
     TERMINATOR,
     attribute,
@@ -413,7 +414,9 @@ class ApplyNativeRewriteOp(Operation):
         _print_native(printer, self, self.function.value, ("name",))
 
 
-@operation("pdl.rewrite", traits=(TERMINATOR, SINGLE_BLOCK, NO_TERMINATOR), parents=("pdl.pattern",))
+@operation(
+    "pdl.rewrite", traits=(TERMINATOR, SINGLE_BLOCK, OPTIONAL_BODY, NO_TERMINATOR), parents=("pdl.pattern",)
+)
 class RewriteOp(Operation):
     """The actions of a pattern, optionally naming the operation at which it is rooted."""
 

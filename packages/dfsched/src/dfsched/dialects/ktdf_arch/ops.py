@@ -34,6 +34,7 @@ from ktir.ir import Operation, Region, UnregisteredOp
 from ktir.opdef import (
     ISOLATED,
     NO_TERMINATOR,
+    OPTIONAL_BODY,
     SINGLE_BLOCK,
     SYMBOL,
     TERMINATOR,
@@ -120,7 +121,7 @@ def _print_id(printer: Printer, op: Operation) -> None:
             printer.symbol_name(name)
 
 
-@operation("ktdf_arch.device", traits=(ISOLATED, SYMBOL, SINGLE_BLOCK, NO_TERMINATOR))
+@operation("ktdf_arch.device", traits=(ISOLATED, SYMBOL, SINGLE_BLOCK, OPTIONAL_BODY, NO_TERMINATOR))
 class DeviceOp(Operation):
     """A device: defined by a body, or declared and imported from a file."""
 
