@@ -169,6 +169,19 @@ def test_loops_with_carried_values_are_rejected() -> None:
     legal(PLAIN, "v1")
 
 
+@pytest.mark.parametrize("profile", ["default", "v1"])
+def test_a_grid_fits_the_device(profile: str) -> None:
+    """A core a compute tile: refused before any work is spent on it."""
+    for grid, tiles in (("[33]", 33), ("[4000]", 4000), ("[8, 5]", 40)):
+        text = f"func.func @k() attributes {{grid = {grid}}} {{\nreturn\n}}"
+        expected = f"the grid {grid} has {tiles} compute tiles, device 'sample_device' has 32 cores"
+        assert illegal(text, profile) == [expected]
+    assert illegal('func.func @k() attributes {grid = "four"} {\nreturn\n}', profile) == [
+        'the grid must be an array of integers, not "four"'
+    ]
+    legal("func.func @k() attributes {grid = [8, 4]} {\nreturn\n}", profile)
+
+
 def test_v1_named_operations() -> None:
     """Checklist L3: under the v1 profile only add, mul, sub and reduce."""
     message = "V1 only supports add/mul/sub/reduce compute ops; found unsupported compute op"

@@ -301,6 +301,10 @@ def test_link_attributes_that_pass() -> None:
             'ktdf_arch.features = {ktdf_arch.feature.simd = {lanes = #ktdf_arch.map<"f16" = 1>}}',
             "requires map from type to 64-bit integer",
         ),
+        (
+            "ktdf_arch.features = {ktdf_arch.feature.simd = {lanes = #ktdf_arch.map<f16 = 64, f32 = -4>}}",
+            "field 'lanes' value must be > 0, but got -4 for f32",
+        ),
     ],
 )
 def test_unit_rules(attributes: str, key: str) -> None:

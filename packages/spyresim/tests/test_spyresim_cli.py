@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,26 @@ class TestRun:
         assert result.exit_code == 0, result.output
         assert f"shifted_add at level {level}: 32 tiles" in result.output
         assert np.array_equal(np.load("c.npy"), A[3:99] + B)
+
+    @pytest.mark.parametrize("option", ["--save", "--trace", "--report"])
+    def test_files_that_cannot_be_written(self, here: Path, option: str) -> None:
+        target = {"--save": "nowhere/c.npy", "--trace": "nowhere/t.json", "--report": "nowhere/r.html"}[
+            option
+        ]
+        value = f"c={target}" if option == "--save" else target
+        level = ["--level", "dataflow", "--device", "sample"]
+        result = call("run", "add.mlir", *level, *ARGUMENTS, option, value)
+        assert result.exit_code == 1
+        assert isinstance(result.exception, SystemExit)
+        assert f"error: cannot write '{target}': No such file or directory" in result.output
+
+    @pytest.mark.parametrize("grid", ['"four"', "4 : index"])
+    def test_a_grid_is_an_array(self, here: Path, grid: str) -> None:
+        text = re.sub(r"grid = \[[^]]*\]", f"grid = {grid}", k.shifted_add())
+        (here / "add.mlir").write_text(text)
+        result = call("run", "add.mlir", *ARGUMENTS)
+        assert result.exit_code == 1
+        assert "error: the grid must be an array of integers" in result.output
 
     def test_folder(self, here: Path) -> None:
         """DataflowIR and images from what `dfsched compile` wrote, in the folder or the one above."""

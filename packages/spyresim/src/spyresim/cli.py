@@ -77,6 +77,16 @@ def reported() -> Iterator[None]:
         sys.exit(1)
 
 
+@contextmanager
+def writing(target: str | Path) -> Iterator[None]:
+    """Name the file that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        _say(Diagnostic(f"cannot write '{target}': {error.strerror or error}"))
+        raise Failed from error
+
+
 def _diagnostic(error: SpyresimError) -> Diagnostic:
     match error:
         case ExecutionFault(message=message, site=site):
@@ -310,11 +320,14 @@ def _finish(
     for warning in result.report.warnings:
         click.echo(f"warning: {warning}", err=True)
     for name, target in targets.items():
-        np.save(target, result.outputs[name])
+        with writing(target):
+            np.save(target, result.outputs[name])
     if trace is not None:
-        write_trace(result.report, trace)
+        with writing(trace):
+            write_trace(result.report, trace)
     if report is not None:
-        write_report(result.report, report)
+        with writing(report):
+            write_report(result.report, report)
     for name, reference in references.items():
         _compare(name, reference, result.outputs[name], rtol, atol)
 

@@ -11,11 +11,13 @@ Rejected at the loop::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
+from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
@@ -52,13 +54,31 @@ def run(module: Module, context: PassContext) -> Module:
     """Check every kernel; `UnsupportedKernel` lists the violations."""
     v1 = context.options.profile is Profile.V1
     findings = _v1(module) if v1 else _default(module)
-    found = tuple(findings)
+    found = (*_grids(module, context), *findings)
     if found:
         raise UnsupportedKernel(found[:1] if v1 else found)
     return module
 
 
 PASS = Pass("ktir-legality-check", Group.FRONTEND, run, "reject what no later pass can lower")
+
+
+def _grids(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
+    """Every compute tile is a core of its own: a grid that is no array, or larger than the device."""
+    cores = context.architecture.cores
+    for op in module.walk():
+        if not isinstance(op, func.Func) or op.is_declaration or (grid := op.attributes.get("grid")) is None:
+            continue
+        if not isinstance(grid, ArrayAttr):
+            yield Diagnostic(f"the grid must be an array of integers, not {grid}", op.location)
+            continue
+        extents = [entry.value for entry in grid if isinstance(entry, IntegerAttr)]
+        if len(extents) == len(grid) and min(extents, default=0) > 0 and math.prod(extents) > cores:
+            yield Diagnostic(
+                f"the grid {extents} has {math.prod(extents)} compute tiles, "
+                f"device '{context.architecture.name}' has {cores} cores",
+                op.location,
+            )
 
 
 def _default(module: Operation) -> Iterator[Diagnostic]:

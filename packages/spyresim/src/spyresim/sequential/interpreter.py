@@ -250,5 +250,10 @@ def grid_of(function: Operation) -> tuple[int, ...] | None:
                     "a grid needs positive integer extents", site=Site(function.name, function.location)
                 )
             return tuple(extents)
-        case _:
+        case None:
             return None
+        case other:
+            raise ExecutionFault(
+                f"the grid must be an array of integers, not {other}",
+                site=Site(function.name, function.location),
+            )

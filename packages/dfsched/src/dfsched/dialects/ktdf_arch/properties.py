@@ -307,3 +307,7 @@ def _simd(name: str, record: DictAttr) -> Iterator[str]:
         _as_type(key) is not None and is_i64(value) for key, value in lanes.items()
     ):
         yield f"'{name}' field 'lanes' requires map from type to 64-bit integer"
+        return
+    for key, value in lanes.items():
+        if isinstance(value, IntegerAttr) and value.value <= 0:
+            yield f"'{name}' field 'lanes' value must be > 0, but got {value.value} for {key}"
