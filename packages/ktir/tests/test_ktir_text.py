@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from ktir import Context, Module, ParseError, parse, print_module, verify
+from ktir import Context, Module, ParseError, VerifyError, parse, print_module, verify
 from ktir.attributes import float_to_bits
 from ktir.printer import float_text
 from ktir.transforms import alpha_equivalent, structural_hash
@@ -547,3 +547,29 @@ def test_argument_of_a_block_further_down() -> None:
     assert '"u"(%0) : (index) -> ()' in text
     with pytest.raises(ParseError, match="'index' vs 'i32'"):
         parse("func.func @f() { ^a: cf.br ^c ^b: return %x : index ^c(%x: i32): cf.br ^b }", CONTEXT)
+
+
+MALFORMED = {
+    "missing attribute": '%0 = "arith.constant"() : () -> index',
+    "wrong segments": '%0 = "linalg.fill"() <{operandSegmentSizes = array<i32: 1, 1>}> ({\n  }) : () -> index',
+    "no successor": '"cf.br"() : () -> ()',
+    "no region": '"scf.if"() : () -> ()',
+    "arguments that are not those of the type": (
+        '"func.func"() <{function_type = (index) -> (), sym_name = "f"}> ({\n    "func.return"() : () -> ()\n  }) '
+        ": () -> ()"
+    ),
+    "type that is none of a function": '"func.func"() <{function_type = index, sym_name = "f"}> ({\n  }) : () -> ()',
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_operations_print_in_generic_form(name: str) -> None:
+    """As in MLIR: what cannot be shown by the custom form is not hidden by it, and nothing crashes."""
+    text = f"module {{\n  {MALFORMED[name]}\n}}\n"
+    module = parse(text, CONTEXT)
+    with pytest.raises(VerifyError):
+        verify(module)
+    generic = print_module(module, generic=True)
+    assert alpha_equivalent(parse(print_module(module), CONTEXT), module)
+    assert alpha_equivalent(parse(generic, CONTEXT), module)
+    assert f'"{module.operations[0].name}"(' in print_module(module)

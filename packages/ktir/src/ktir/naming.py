@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from ktir.ir import Block, Label, Operation, Region, Value
 from ktir.opdef import ISOLATED
+from ktir.verifier import well_formed
 
 _VALID = re.compile(r"[A-Za-z_$.\-][A-Za-z0-9_$.\-]*\Z")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_$.\-]")
@@ -57,7 +58,7 @@ class Names:
             stack.append(_nested_regions(region, inner))
 
     def _number_block(self, op: Operation, position: int, number: int, block: Block, scope: _Counter) -> None:
-        hints = list(op.argument_names(position)) if number == 0 else []
+        hints = list(op.argument_names(position)) if number == 0 and well_formed(op) else []
         for index, argument in enumerate(block.arguments):
             hint = hints[index] if index < len(hints) else None
             if hint is None and number == 0:
@@ -69,7 +70,7 @@ class Names:
                     hint = scope.argument()
             self._name(argument, hint, scope)
         for inner in block.operations:
-            hints_of = inner.result_names()
+            hints_of = inner.result_names() if inner.results and well_formed(inner) else ()
             if len(inner.results) > 1 and not any(hints_of) and not self._source:
                 self._number_group(inner, scope)
                 continue

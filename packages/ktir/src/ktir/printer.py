@@ -53,6 +53,7 @@ from ktir.types import (
     VectorType,
     bit_width,
 )
+from ktir.verifier import well_formed
 
 K = TypeVar("K", AffineMapAttr, AffineSetAttr)
 
@@ -425,7 +426,8 @@ class Printer:
             self.write(op.text.value)
             return
         self._results(op)
-        if self._generic or isinstance(op, UnregisteredOp) or not op.has_custom_form():
+        # Like MLIR, an operation that its class cannot be trusted with is printed in generic form.
+        if self._generic or isinstance(op, UnregisteredOp) or not (well_formed(op) and op.has_custom_form()):
             self._generic_operation(op)
         else:
             self.write(self._short_name(op.name))

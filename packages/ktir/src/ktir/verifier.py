@@ -224,6 +224,11 @@ def malformations(op: Operation) -> Iterator[str]:
                 yield "region #0 failed to verify constraint: region with 1 blocks"
 
 
+def well_formed(op: Operation) -> bool:
+    """Whether `malformations` finds nothing."""
+    return next(malformations(op), None) is None
+
+
 def _groups(
     noun: str,
     groups: Sequence[OperandDef | ResultDef],
@@ -289,4 +294,4 @@ def verify(module: Operation) -> None:
         raise VerifyError(errors)
 
 
-__all__ = ["Verifier", "collect", "verify"]
+__all__ = ["Verifier", "collect", "malformations", "verify", "well_formed"]

@@ -79,6 +79,14 @@ class Func(Operation):
             case _:
                 return DictAttr()
 
+    def has_custom_form(self) -> bool:
+        """Only if the arguments are those of the type, which the custom form writes once."""
+        match self.function_type.type:
+            case FunctionType(inputs=inputs):
+                return self.is_declaration or tuple(a.type for a in self.arguments) == inputs
+            case _:
+                return False
+
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Func:
         attributes: dict[str, Attribute] = {}

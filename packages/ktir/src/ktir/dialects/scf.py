@@ -108,6 +108,10 @@ class For(Operation):
     body = region()
     unsigned_cmp = optional_attribute(UnitAttr, name="unsignedCmp")
 
+    def has_custom_form(self) -> bool:
+        """Only with one block argument per initial value behind the induction variable."""
+        return len(self.body.block.arguments) == 1 + len(self.inits)
+
     @property
     def induction_variable(self) -> BlockArgument:
         return self.body.block.arguments[0]
@@ -286,6 +290,11 @@ class While(Operation):
     outputs = variadic_result()
     before = region()
     after = region()
+
+    def has_custom_form(self) -> bool:
+        """Only with one block argument per initial value."""
+        blocks = self.before.blocks
+        return len(blocks) == 1 and len(blocks[0].arguments) == len(self.inits)
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> While:

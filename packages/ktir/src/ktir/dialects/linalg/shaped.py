@@ -224,6 +224,9 @@ class _OneInOneOut(LinalgOp):
         types = [init.type] if isinstance(init.type, TensorType) else []
         return cls.create((input, init), types, attributes, (body,), location=location)
 
+    def has_custom_form(self) -> bool:
+        return len(self.arguments) == 2 and LinalgOp.has_custom_form(self)
+
     def built(self) -> Self:
         return self.build(self.arguments[0], self.arguments[1], self.attributes)
 
