@@ -70,6 +70,26 @@ class TestRun:
         assert result.exit_code == 1
         assert "error: the grid must be an array of integers" in result.output
 
+    def test_arrays_that_do_not_fit_into_memory(self, here: Path) -> None:
+        view = (
+            "{{coordinate_set = affine_set<(d0) : (d0 >= 0, -d0 + {last} >= 0)>, "
+            "memory_space = #ktdp.memory_space<global>}} : memref<{size}xf32>"
+        )
+        size = 1 << 60
+        (here / "huge.mlir").write_text(
+            "func.func @huge(%a: index) attributes {grid = [1]} {\n%c0 = arith.constant 0 : index\n"
+            f"%v = ktdp.construct_memory_view %a, sizes: [{size}], strides: [1] "
+            + view.format(last=size - 1, size=size)
+            + "\n%t = ktdp.construct_access_tile %v[%c0] {access_tile_order = affine_map<(d0) -> (d0)>, "
+            "access_tile_set = affine_set<(d0) : (d0 >= 0, -d0 + 63 >= 0)>} "
+            f": memref<{size}xf32> -> !ktdp.access_tile<64xindex>\n"
+            "%x = ktdp.load %t : !ktdp.access_tile<64xindex> -> tensor<64xf32>\n"
+            "ktdp.store %x, %t : tensor<64xf32>, !ktdp.access_tile<64xindex>\nreturn\n}\n"
+        )
+        result = call("run", "huge.mlir", "--random", "1")
+        assert result.exit_code == 2
+        assert f"array 'a' of shape ({size},) takes {4 * size} bytes, the device memory has" in result.output
+
     def test_folder(self, here: Path) -> None:
         """DataflowIR and images from what `dfsched compile` wrote, in the folder or the one above."""
         dfsched.compile(ktir.load("add.mlir"), "sample").write("out/shifted_add")

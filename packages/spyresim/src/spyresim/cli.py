@@ -60,6 +60,9 @@ def reported() -> Iterator[None]:
         yield
     except Failed:
         sys.exit(1)
+    except MemoryError as error:
+        _say(Diagnostic(f"the arrays of this run do not fit into memory: {error}".rstrip(": ")))
+        sys.exit(1)
     except (ArgumentError, DeviceNotFound) as error:
         _say(Diagnostic(str(error)))
         sys.exit(2)

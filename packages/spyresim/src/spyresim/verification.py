@@ -6,6 +6,7 @@ Outputs are compared bit for bit; NaNs compare by NaN-ness (readings 16).
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,17 +126,17 @@ def random_arguments(
         static = argument.shape is not None and all(isinstance(n, int) for n in argument.shape)
         if argument.is_pointer and static and argument.name not in fixed and argument.role is not Role.OUTPUT:
             shape = tuple(n for n in argument.shape or () if isinstance(n, int))
-            arrays[argument.name] = random_array(rng, argument.element, shape, machine.f16_format)
+            arrays[argument.name] = _random(rng, argument.name, argument.element, shape, machine)
     for constant in interface.constants:
         if constant.role is not Role.OUTPUT and constant.name not in fixed:
-            arrays[constant.name] = random_array(rng, constant.element, constant.shape, machine.f16_format)
+            arrays[constant.name] = _random(rng, constant.name, constant.element, constant.shape, machine)
     for values in itertools.islice(itertools.product(*(_candidates(a, seed) for a in scalars)), 64):
         chosen = {**arrays, **fixed, **{a.name: v for a, v in zip(scalars, values, strict=True)}}
         late = np.random.default_rng([seed, 1])
         for argument in interface.arguments:
             if argument.is_pointer and argument.name not in chosen and argument.role is not Role.OUTPUT:
                 shape = tuple(n if isinstance(n, int) else int(str(chosen[n])) for n in argument.shape or ())
-                chosen[argument.name] = random_array(late, argument.element, shape, machine.f16_format)
+                chosen[argument.name] = _random(late, argument.name, argument.element, shape, machine)
         yield chosen
 
 
@@ -145,6 +146,19 @@ def _candidates(argument: Argument, seed: int) -> list[object]:
     limit = 8 if argument.upperbound is None else argument.upperbound // argument.granularity
     numbers = sorted(range(min(limit, 8) + 1), key=lambda n: (n == 0, (n - seed) % 4, n))
     return [n * argument.granularity for n in numbers]
+
+
+def _random(
+    rng: np.random.Generator, name: str, type: Type, shape: tuple[int, ...], machine: Machine
+) -> Array:
+    size = math.prod(shape) * storage_dtype(type).itemsize
+    if size > machine.device_memory_bytes:
+        raise ArgumentError(
+            f"array '{name}' of shape {shape} takes {size} bytes, the device memory has "
+            f"{machine.device_memory_bytes}",
+            name,
+        )
+    return random_array(rng, type, shape, machine.f16_format)
 
 
 def random_array(rng: np.random.Generator, type: Type, shape: tuple[int, ...], format: F16Format) -> Array:
