@@ -396,3 +396,15 @@ def test_starts_of_views() -> None:
     assert "only exists while the program runs" in rejected(loop)
     both = view("va", "%a") + view("vb", "%b") + tile("ta", "va", "%a") + tile("tb", "vb", "%c0")
     assert "an address and as a scalar" in rejected(both + load("x", "ta") + store("x", "tb"))
+
+
+def test_a_load_behind_a_store_to_the_same_memory() -> None:
+    """All loads of a vector precede its stores, so a group cannot read what it has stored itself."""
+    row = "%r = arith.muli %t, %c2 : index\n"
+    views = "".join(view(f"{n}v", f"%{n}") + tile(f"{n}t", f"{n}v", "%r") for n in "abc")
+    first = load("x", "at") + load("y", "bt")
+    in_place = first + add("s", "x", "y") + store("s", "bt")
+    dfsched.compile(kernel(row + views + in_place), "sample")
+    again = in_place + load("z", "bt") + add("u", "z", "x") + store("u", "ct")
+    with pytest.raises(dfsched.UnsupportedKernel, match="loads memory that it has stored to before"):
+        dfsched.compile(kernel(row + views + again), "sample")

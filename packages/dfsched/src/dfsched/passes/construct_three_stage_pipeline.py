@@ -229,7 +229,7 @@ class _Builder:
         emitter = Emitter(group[0].location)
         addresses = TileAddresses(self.definitions, self.context, emitter)
         nest = self._analyse(group, addresses)
-        self._check_hazards(nest)
+        self._check_hazards(nest, group)
         for box in self._boxes(nest):
             self._nest(nest, box, emitter)
         return emitter.operations
@@ -286,8 +286,10 @@ class _Builder:
             )
         return generic
 
-    def _check_hazards(self, nest: _Nest) -> None:
-        """Vectors are loaded while others are already stored: what is read and written must be the same."""
+    def _check_hazards(self, nest: _Nest, group: Sequence[Operation]) -> None:
+        """Vectors are loaded while others are already stored: what is read and written must be the same, and
+        read first (every vector is loaded before the results at its place are stored)."""
+        order = {op: position for position, op in enumerate(group)}
         for output in nest.outputs:
             written = self._place(output.store)
             for operand in nest.operands:
@@ -296,6 +298,10 @@ class _Builder:
                     operand.load, output.store, self.definitions
                 ):
                     continue
+                if order[operand.load] > order[output.store]:
+                    raise UnsupportedKernel.at(
+                        operand.load.location, "the compute group loads memory that it has stored to before"
+                    )
                 if read.access != written.access or not operand.map.is_identity or written.overlaps:
                     raise UnsupportedKernel.at(
                         output.store.location,
