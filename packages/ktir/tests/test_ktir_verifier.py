@@ -202,3 +202,28 @@ def test_isolated_regions_see_nothing_from_outside() -> None:
     }) : () -> ()
     """
     verify(parse(text, CONTEXT))
+
+
+def test_an_attribute_of_any_kind_may_be_an_array_of_any_type() -> None:
+    """Only an attribute that is declared as an array has an element type to keep to."""
+    from ktir.attributes import DenseArrayAttr
+    from ktir.ir import Attribute, Operation
+    from ktir.opdef import attribute, operation
+    from ktir.types import I32, I64, Type
+    from ktir.verifier import collect
+
+    @operation("test.holds_anything")
+    class HoldsAnything(Operation):
+        """One attribute of any kind and one array of i64."""
+
+        anything = attribute(Attribute)
+        array = attribute(DenseArrayAttr)
+
+    def messages(element: Type) -> list[str]:
+        array = DenseArrayAttr(element, (1, 2))
+        op = HoldsAnything.create([], attributes={"anything": array, "array": array})
+        return [diagnostic.message for diagnostic in collect(op)]
+
+    assert messages(I64) == []
+    (found,) = messages(I32)
+    assert "attribute 'array' failed to satisfy constraint: i64 dense array attribute" in found

@@ -255,11 +255,16 @@ def _attributes(op: Operation, definition: OpDef) -> Iterator[str]:
         if value is None:
             if declared.required:
                 yield f"requires attribute '{declared.name}'"
-        elif not isinstance(value, declared.kind):
-            kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
+            continue
+        kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
+        if not isinstance(value, kinds):
             wanted = declared.description or " or ".join(kind.__name__ for kind in kinds)
             yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
-        elif isinstance(value, DenseArrayAttr) and value.element != (declared.value_type or I64):
+        elif (
+            isinstance(value, DenseArrayAttr)
+            and DenseArrayAttr in kinds  # an attribute of any kind may be an array of any element type
+            and value.element != (declared.value_type or I64)
+        ):
             wanted = f"{declared.value_type or I64} dense array attribute"
             yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
 
