@@ -206,8 +206,9 @@ def test_isolated_regions_see_nothing_from_outside() -> None:
 
 def test_an_attribute_of_any_kind_may_be_an_array_of_any_type() -> None:
     """Only an attribute that is declared as an array has an element type to keep to."""
+    from ktir.attribute import Attribute
     from ktir.attributes import DenseArrayAttr
-    from ktir.ir import Attribute, Operation
+    from ktir.ir import Operation
     from ktir.opdef import attribute, operation
     from ktir.types import I32, I64, Type
     from ktir.verifier import collect
