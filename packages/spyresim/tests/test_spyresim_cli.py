@@ -70,7 +70,7 @@ class TestRun:
         assert result.exit_code == 1
         assert "error: the grid must be an array of integers" in result.output
 
-    def test_arrays_that_do_not_fit_into_memory(self, here: Path) -> None:
+    def test_arrays_larger_than_the_device_memory(self, here: Path) -> None:
         view = (
             "{{coordinate_set = affine_set<(d0) : (d0 >= 0, -d0 + {last} >= 0)>, "
             "memory_space = #ktdp.memory_space<global>}} : memref<{size}xf32>"
@@ -89,6 +89,15 @@ class TestRun:
         result = call("run", "huge.mlir", "--random", "1")
         assert result.exit_code == 2
         assert f"array 'a' of shape ({size},) takes {4 * size} bytes, the device memory has" in result.output
+
+    def test_the_host_runs_out_of_memory(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def exhausted(*arguments: Any) -> None:
+            raise MemoryError("Unable to allocate 745. GiB")
+
+        monkeypatch.setattr("spyresim.cli._run_file", exhausted)
+        result = call("run", "add.mlir", *ARGUMENTS)
+        assert result.exit_code == 1
+        assert "error: the arrays of this run do not fit into memory: Unable to allocate" in result.output
 
     def test_folder(self, here: Path) -> None:
         """DataflowIR and images from what `dfsched compile` wrote, in the folder or the one above."""
