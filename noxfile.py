@@ -88,6 +88,12 @@ def sweeps(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Break the code as the committed patches say, one at a time; the test each names must fail (long)."""
+    python(session, "tools/mutants.py", *session.posargs)
+
+
+@nox.session
 def status(session: nox.Session) -> None:
     """Write the table of README.md anew from the results of the last `tests`."""
     python(session, "tools/status.py", "--write", str(RESULTS / "tests.xml"))
