@@ -21,10 +21,10 @@ from dfsched.dialects.ktdf import (
 from dfsched.errors import DfschedError
 from dfsched.passes.base import Group
 from dfsched.passes.ir_tools import Definitions
-from ktir.attributes import ArrayAttr
 from ktir.dialects import func, ktdp, linalg, memref, scf
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
+from ktir.grid import grid_of
 from ktir.types import MemRefType
 
 __all__ = ["ContractError", "check_contract"]
@@ -84,8 +84,7 @@ def _after_scheduler(module: Module, architecture: Architecture) -> Iterator[Dia
     for op in module.walk():
         match op:
             case func.Func() if not op.is_declaration:
-                grid = op.attributes.get("grid")
-                if not isinstance(grid, ArrayAttr) or len(grid) != 1:
+                if len(grid_of(op) or ()) != 1:
                     yield Diagnostic("the grid must have one entry", op.location)
             case ReserveSize() | memref.Dealloc():
                 yield Diagnostic(f"'{op.name}' is left", op.location)

@@ -15,10 +15,10 @@ from dfsched.dialects.ktdf import DataTransfer, Pipeline, Stage
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.simplify_loops import static_trips
-from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import func, scf
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
 from ktir.errors import Diagnostic
+from ktir.grid import grid_of
 from ktir.ir import Operation
 from ktir.types import MemRefType, bit_width
 
@@ -100,9 +100,7 @@ def report_of(
 
 def _program(function: func.Func) -> ProgramReport:
     definitions = Definitions(function)
-    grid = function.attributes.get("grid")
-    entries = grid.elements if isinstance(grid, ArrayAttr) else ()
-    tiles = math.prod(entry.value for entry in entries if isinstance(entry, IntegerAttr))
+    tiles = math.prod(grid_of(function) or ())
     pipelines = tuple(_pipeline(op, definitions) for op in function.walk() if isinstance(op, Pipeline))
     names = tuple(argument.name or "" for argument in function.arguments)
     return ProgramReport(function.symbol, tiles, names, pipelines)

@@ -16,6 +16,7 @@ from ktir.errors import (
     UnsupportedError,
     VerifyError,
 )
+from ktir.grid import GridError, grid_of
 from ktir.interface import (
     Argument,
     ArgumentKind,
@@ -60,6 +61,7 @@ __all__ = [
     "EditOp",
     "Editor",
     "F16Format",
+    "GridError",
     "GridOrder",
     "KtirError",
     "Label",
@@ -86,6 +88,7 @@ __all__ = [
     "edit",
     "find_argument",
     "find_function",
+    "grid_of",
     "load",
     "parse",
     "print_module",

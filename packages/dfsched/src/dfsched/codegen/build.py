@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -32,9 +33,9 @@ from dfsched.image import (
     VectorStore,
 )
 from ktir.analysis import DefUse
-from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
+from ktir.grid import GridError, grid_of
 from ktir.ir import Operation
 from ktir.opdef import PURE
 from spyrert.spyrecode import HcmSymbol, LaunchSpec
@@ -66,7 +67,7 @@ def build_image(modules: Mapping[str, Module], launch: LaunchSpec, architecture:
         facts.kernel.symbol,
         architecture.name,
         architecture.digest,
-        grid_of(facts.kernel),
+        tiles_of(facts.kernel),
         builder.hardware.memories,
         builder.hardware.units,
         builder.hardware.fifos,
@@ -85,15 +86,12 @@ def build_image(modules: Mapping[str, Module], launch: LaunchSpec, architecture:
     return BuiltImage(image, tuple(symbol.hcm for symbol in symbols))
 
 
-def grid_of(kernel: Func) -> int:
+def tiles_of(kernel: Func) -> int:
     """Number of compute tiles of a kernel; 1 without a grid."""
-    grid = kernel.attributes.get("grid")
-    size = 1
-    for extent in grid if isinstance(grid, ArrayAttr) else ():
-        if not isinstance(extent, IntegerAttr) or extent.value < 1:
-            raise CodegenError.at(kernel.location, "Grid size must be integer attribute")
-        size *= extent.value
-    return size
+    try:
+        return math.prod(grid_of(kernel) or ())
+    except GridError as error:
+        raise CodegenError.at(kernel.location, error.message) from None
 
 
 def labels(program: str, kinds: Sequence[str]) -> list[str]:

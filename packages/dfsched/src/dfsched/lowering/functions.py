@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
-from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Call, Func
+from ktir.grid import GridError, grid_of
 from ktir.ir import Operation
 
 __all__ = ["all_functions", "calls", "check_structured", "grid_size", "map_functions"]
@@ -59,16 +59,14 @@ def calls(module: Module) -> list[Call]:
 
 def grid_size(function: Func) -> int:
     """Number of compute tiles of a function with a one-dimensional grid (dataflowir spec 2.3)."""
-    grid = function.attributes.get("grid")
-    if not isinstance(grid, ArrayAttr):
+    try:
+        grid = grid_of(function)
+    except GridError as error:
+        raise LoweringError.at(function.location, error.message) from None
+    if grid is None:
         raise LoweringError.at(function.location, "Function missing 'grid' attribute")
     if len(grid) != 1:
         raise LoweringError.at(
             function.location, f"Only 1D grids supported in Phase 1 (got {len(grid)}D grid)"
         )
-    extent = grid[0]
-    if not isinstance(extent, IntegerAttr):
-        raise LoweringError.at(function.location, "Grid size must be integer attribute")
-    if extent.value < 1:
-        raise LoweringError.at(function.location, f"Grid size must be positive (got {extent.value})")
-    return extent.value
+    return grid[0]

@@ -19,6 +19,7 @@ After::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from dfsched.architecture import Architecture, Kind, MemoryTracker
@@ -34,6 +35,7 @@ from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import func, ktdp, memref
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
 from ktir.errors import Diagnostic
+from ktir.grid import grid_of
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, bit_width
 
@@ -177,14 +179,11 @@ def _view_range(view: ktdp.ConstructMemoryView, definitions: Definitions) -> tup
 
 
 def _tiles(view: Operation, definitions: Definitions) -> int:
-    count = 1
-    for ancestor in definitions.ancestors(view):
-        match ancestor.attributes.get("grid"):
-            case ArrayAttr(elements=elements):
-                for entry in elements:
-                    if isinstance(entry, IntegerAttr):
-                        count *= entry.value
-    return count
+    return math.prod(
+        math.prod(grid_of(ancestor) or ())
+        for ancestor in definitions.ancestors(view)
+        if isinstance(ancestor, func.Func)
+    )
 
 
 def _keepout(attribute: object) -> Iterable[tuple[int, int]]:

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
-from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
+from ktir.grid import GridError, grid_of
 from ktir.ir import Operation, Value
 from ktir.types import ShapedType
 
@@ -67,15 +67,16 @@ def _grids(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
     """Every compute tile is a core of its own: a grid that is no array, or larger than the device."""
     cores = context.architecture.cores
     for op in module.walk():
-        if not isinstance(op, func.Func) or op.is_declaration or (grid := op.attributes.get("grid")) is None:
+        if not isinstance(op, func.Func) or op.is_declaration:
             continue
-        if not isinstance(grid, ArrayAttr):
-            yield Diagnostic(f"the grid must be an array of integers, not {grid}", op.location)
+        try:
+            extents = grid_of(op) or ()
+        except GridError as error:
+            yield Diagnostic(error.message, op.location)
             continue
-        extents = [entry.value for entry in grid if isinstance(entry, IntegerAttr)]
-        if len(extents) == len(grid) and min(extents, default=0) > 0 and math.prod(extents) > cores:
+        if math.prod(extents) > cores:
             yield Diagnostic(
-                f"the grid {extents} has {math.prod(extents)} compute tiles, "
+                f"the grid {list(extents)} has {math.prod(extents)} compute tiles, "
                 f"device '{context.architecture.name}' has {cores} cores",
                 op.location,
             )

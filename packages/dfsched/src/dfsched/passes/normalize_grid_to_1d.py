@@ -27,9 +27,10 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.ir_tools import rewrite_blocks
-from ktir.attributes import ArrayAttr, IntegerAttr, StringAttr, index_attr
+from ktir.attributes import ArrayAttr, StringAttr, index_attr
 from ktir.dialects import arith, func, ktdp
 from ktir.dialects.builtin import Module
+from ktir.grid import GridError, grid_of
 from ktir.ir import Operation, OpResult
 from ktir.transforms import dce
 from ktir.types import INDEX
@@ -92,19 +93,10 @@ def _in_function(function: func.Func, first_fastest: bool) -> func.Func:
 
 
 def _grid(function: func.Func) -> tuple[int, ...] | None:
-    grid = function.attributes.get("grid")
-    if not isinstance(grid, ArrayAttr):
-        return None
-    if not len(grid):
-        raise ScheduleError.at(function.location, "Grid must have at least one dimension")
-    extents = []
-    for entry in grid:
-        if not isinstance(entry, IntegerAttr):
-            raise ScheduleError.at(function.location, "Grid size must be integer attribute")
-        if entry.value <= 0:
-            raise ScheduleError.at(function.location, f"Grid size must be positive (got {entry.value})")
-        extents.append(entry.value)
-    return tuple(extents)
+    try:
+        return grid_of(function)
+    except GridError as error:
+        raise ScheduleError.at(function.location, error.message) from None
 
 
 def _coordinates(op: ktdp.GetComputeTileId, extents: Sequence[int], first_fastest: bool) -> list[Operation]:

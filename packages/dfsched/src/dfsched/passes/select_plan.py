@@ -24,9 +24,9 @@ from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.simplify_loops import static_trips
 from dfsched.plan import PLAN, NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
-from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import func, scf
 from ktir.dialects.builtin import Module
+from ktir.grid import grid_of
 from ktir.ir import Operation
 from ktir.types import MemRefType, bit_width
 
@@ -97,18 +97,12 @@ def _check_built(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
 def program_facts(function: func.Func) -> ProgramFacts:
     """What a policy is told about a program with three-stage pipelines."""
     definitions = Definitions(function)
-    grid = function.attributes.get("grid")
-    extents = (
-        tuple(entry.value for entry in grid if isinstance(entry, IntegerAttr))
-        if isinstance(grid, ArrayAttr)
-        else ()
-    )
     nests = tuple(
         _nest_facts(op, definitions)
         for op in function.walk()
         if isinstance(op, Pipeline) and not any(isinstance(a, Pipeline) for a in definitions.ancestors(op))
     )
-    return ProgramFacts(function.symbol, extents or (1,), nests)
+    return ProgramFacts(function.symbol, grid_of(function) or (1,), nests)
 
 
 def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:

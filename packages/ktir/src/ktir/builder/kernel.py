@@ -41,6 +41,7 @@ from ktir.dialects.ktdp import (
 )
 from ktir.dialects.ktdp.views import segments
 from ktir.dialects.slices import static_array
+from ktir.grid import GRID
 from ktir.ir import BlockArgument, Operation, Region
 from ktir.layout import Layout
 from ktir.opdef import OPERAND_SEGMENTS
@@ -341,7 +342,7 @@ class Kernel:
         if any(self._argument_attributes):
             attributes["arg_attrs"] = ArrayAttr(tuple(self._argument_attributes))
         if self.grid is not None:
-            attributes["grid"] = int_array(self.grid)
+            attributes[GRID] = int_array(self.grid)
         body = Region.of(self.emitter.frames[0].contents(), self._arguments)
         return Func.create((), (), attributes, (body,), location=self._location)
 

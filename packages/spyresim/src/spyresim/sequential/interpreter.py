@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from ktir.attributes import ArrayAttr, IntegerAttr
+import ktir
 from ktir.dialects.func import Func
 from ktir.ir import Block, Operation, Value
 from ktir.machine import Machine
@@ -242,18 +242,7 @@ class Interpreter:
 
 def grid_of(function: Operation) -> tuple[int, ...] | None:
     """The ``grid`` attribute of a function, None if it has none."""
-    match function.attributes.get("grid"):
-        case ArrayAttr(elements=elements):
-            extents = [e.value for e in elements if isinstance(e, IntegerAttr)]
-            if len(extents) != len(elements) or not extents or min(extents) <= 0:
-                raise ExecutionFault(
-                    "a grid needs positive integer extents", site=Site(function.name, function.location)
-                )
-            return tuple(extents)
-        case None:
-            return None
-        case other:
-            raise ExecutionFault(
-                f"the grid must be an array of integers, not {other}",
-                site=Site(function.name, function.location),
-            )
+    try:
+        return ktir.grid_of(function)
+    except ktir.GridError as error:
+        raise ExecutionFault(error.message, site=Site(function.name, function.location)) from None
