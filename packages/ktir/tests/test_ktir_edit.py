@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import ktir
 from ktir import Context, EditError, Module, RewriteLimitError, edit, parse, print_module, verify
 from ktir.dialects import arith, scf
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.transforms import canonicalize, clone, cse, dce, licm, rewrite, structural_hash
 
 CONTEXT = Context(installed=False)

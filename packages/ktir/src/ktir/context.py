@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -11,6 +11,9 @@ from ktir.attribute import Attribute
 from ktir.errors import KtirError
 from ktir.ir import Operation
 from ktir.types import Type
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "ktir.dialects"
 
@@ -81,4 +84,6 @@ class Context:
 @cache
 def _installed_entries() -> tuple[EntryPoint, ...]:
     """The entry points of installed packages, by name (cached: they do not change within a process)."""
+    from importlib.metadata import entry_points  # costs more than a dialect; only where it is asked for
+
     return tuple(sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name))

@@ -7,12 +7,8 @@ DLFloat16, which has no NumPy dtype and is held as raw ``uint16`` codes.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from ktir import dlfloat
 from ktir.errors import UnsupportedError
 from ktir.machine import F16Format
 from ktir.types import (
@@ -29,9 +25,13 @@ from ktir.types import (
     Type,
 )
 
-__all__ = ["decode_array", "dtype_name", "element_bytes", "element_type", "encode_array", "storage_dtype"]
+if TYPE_CHECKING:  # NumPy is loaded when arrays are converted
+    import numpy as np
+    import numpy.typing as npt
 
-AnyArray: TypeAlias = npt.NDArray[Any]
+    AnyArray: TypeAlias = npt.NDArray[Any]
+
+__all__ = ["decode_array", "dtype_name", "element_bytes", "element_type", "encode_array", "storage_dtype"]
 
 _NAMES: dict[Type, str] = {
     F16: "float16",
@@ -78,6 +78,8 @@ def element_type(name: str) -> Type:
 @cache
 def storage_dtype(type: Type) -> np.dtype[Any]:
     """The NumPy dtype that holds elements of a type bit for bit (``df16``: ``uint16``)."""
+    import numpy as np
+
     name = dtype_name(type)
     if name == "df16":
         return np.dtype(np.uint16)
@@ -106,6 +108,10 @@ def encode_array(array: AnyArray, type: Type, f16_format: F16Format = F16Format.
     (0.0 and 1.0), and wider integers whose values all fit. Everything else is `UnsupportedError`: a silent
     change of precision is not a copy.
     """
+    import numpy as np
+
+    from ktir import dlfloat
+
     if _is_dlfloat(type, f16_format):
         if array.dtype == np.uint16 and type == DF16:
             return array
@@ -133,6 +139,10 @@ def decode_array(
 
     `dtype` is the wanted host dtype; by default that of the format, float32 for ``df16``.
     """
+    import numpy as np
+
+    from ktir import dlfloat
+
     if _is_dlfloat(type, f16_format):
         values: AnyArray = dlfloat.decode(stored.view(np.uint16))
         default: npt.DTypeLike = np.float32 if type == DF16 else np.float16

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 
 from ktir.attribute import Attribute
 from ktir.dtypes import decode_array, dtype_name, element_bytes, element_type, encode_array, storage_dtype
@@ -29,9 +27,14 @@ from ktir.errors import KtirError
 from ktir.machine import F16Format
 from ktir.types import Type
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # NumPy is loaded when offsets or bytes are asked for
+    import numpy as np
+    import numpy.typing as npt
+
     from ktir.parser import AttributeParser
     from ktir.printer import Printer
+
+    IntArray: TypeAlias = npt.NDArray[np.int64]
 
 __all__ = [
     "ARRANGEMENTS",
@@ -46,8 +49,6 @@ __all__ = [
     "layout_from_json",
     "to_device_bytes",
 ]
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 STICK_BYTES = 128
 """Bytes of one stick, the unit of device layouts (KTIR spec 4.1)."""
@@ -161,6 +162,8 @@ class LinearLayout(Layout):
         return tuple(index)
 
     def element_offsets(self) -> IntArray:
+        import numpy as np
+
         return np.arange(math.prod(self.shape), dtype=np.int64).reshape(self.shape)
 
     def to_json(self) -> dict[str, Any]:
@@ -310,6 +313,8 @@ class StickLayout(Layout):
     def element_offsets(self) -> IntArray:
         if self.arrangement != "STANDARD":
             raise LayoutError(f"no index arithmetic for element arrangement '{self.arrangement}'")
+        import numpy as np
+
         rest = np.arange(math.prod(self.shape), dtype=np.int64)
         offsets = np.zeros_like(rest)
         for j in sorted(self._live(), key=lambda j: -self.stride_map[j]):
@@ -438,6 +443,8 @@ def to_device_bytes(
     The array's dtype must be the format of the layout's element type or convert to it as
     `ktir.dtypes.encode_array` says. :class:`LayoutError` if the shape differs.
     """
+    import numpy as np
+
     if array.shape != layout.shape:
         raise LayoutError(f"an array of shape {array.shape} does not fit a layout of shape {layout.shape}")
     stored = encode_array(array, layout.element, f16_format)
@@ -458,6 +465,8 @@ def from_device_bytes(
 
     :class:`LayoutError` unless there are exactly `layout.device_bytes` bytes.
     """
+    import numpy as np
+
     if data.dtype != np.uint8 or data.ndim != 1 or len(data) != layout.device_bytes:
         raise LayoutError(
             f"expected {layout.device_bytes} bytes for {layout}, got {data.dtype} array {data.shape}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ktir.types import FloatType
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _ML_DTYPES = {
     "bf16": "bfloat16",
@@ -25,6 +27,7 @@ _ML_DTYPES = {
 def numpy_dtype(type: FloatType) -> np.dtype[np.generic]:
     """The ml-dtypes dtype of a small float type; KeyError for other types."""
     import ml_dtypes
+    import numpy as np
 
     dtype: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[type.name]))
     return dtype
@@ -32,6 +35,8 @@ def numpy_dtype(type: FloatType) -> np.dtype[np.generic]:
 
 def encode_scalar(value: float, type: FloatType) -> int:
     """The bit pattern of `value` in `type`, one rounding to nearest even from binary64."""
+    import numpy as np
+
     match type.name:
         case "df16":
             from ktir.dlfloat import encode
@@ -48,6 +53,8 @@ def encode_scalar(value: float, type: FloatType) -> int:
 
 def decode_scalar(bits: int, type: FloatType) -> float:
     """The number behind a bit pattern of `type` (exact)."""
+    import numpy as np
+
     match type.name:
         case "df16":
             from ktir.dlfloat import decode

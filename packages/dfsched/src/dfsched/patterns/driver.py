@@ -15,7 +15,7 @@ from dfsched.patterns.rewriter import Abandon, Rewriter
 from ktir.analysis import DefUse
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.errors import RewriteLimitError
 from ktir.ir import Operation, Region
 from ktir.transforms import canonicalize, rewrite

@@ -14,7 +14,7 @@ import attrs
 from ktir.attribute import Attribute
 from ktir.attributes import DictAttr
 from ktir.context import Context
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.ir import Operation, OpResult, UnregisteredOp, Value
 from ktir.types import Type
 

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
-import numpy as np
 
-from ktir.affine.errors import AffineError, SetTooLargeError, UnboundedSetError
-from ktir.affine.expr import AffineExpr, CeilDiv, Dim, FloorDiv, IntArray
+from ktir.affine.errors import AffineError
+from ktir.affine.expr import AffineExpr, CeilDiv, Dim, FloorDiv
 from ktir.affine.linear import Linear, linear
 
-__all__ = ["DEFAULT_LIMIT", "Constraint", "Piece", "pieces", "product_points"]
+if TYPE_CHECKING:
+    from ktir.affine.expr import BoolArray, IntArray
+
+__all__ = ["DEFAULT_LIMIT", "Box", "Constraint", "Piece", "pieces"]
 
 DEFAULT_LIMIT = 1 << 24
 """Points (or candidates) that one enumeration may hold at once."""
 
 _ROUNDS = 64
-_HUGE = 1 << 62
 
 Bounds: TypeAlias = tuple[int | None, int | None]
 Box: TypeAlias = Sequence[tuple[int, int]]
@@ -40,8 +41,10 @@ class Constraint:
     def __str__(self) -> str:
         return f"{self.expr} {'==' if self.is_equality else '>='} 0"
 
-    def holds(self, dims: Sequence[IntArray]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    def holds(self, dims: Sequence[IntArray]) -> BoolArray:
         """Where the constraint is true, over grids of the dimensions."""
+        import numpy as np
+
         value = np.asarray(self.expr.evaluate(dims))
         return np.asarray(value == 0 if self.is_equality else value >= 0)
 
@@ -237,112 +240,10 @@ def pieces(
             # propagation is exact for rows of a single variable
             piece = Piece(dims, *bounds[dims[0]])
         else:
-            piece = Piece(dims, points=_enumerate(dims, own, flats, bounds, limit, text))
+            from ktir.affine.points import enumerate_points  # NumPy only where points are counted out
+
+            piece = Piece(dims, points=enumerate_points(dims, own, flats, bounds, limit, text))
         if piece.is_empty:
             return None
         result.append(piece)
-    return result
-
-
-def _enumerate(
-    dims: tuple[int, ...],
-    constraints: Sequence[Constraint],
-    flats: Sequence[Linear],
-    bounds: Sequence[Bounds],
-    limit: int,
-    text: Callable[[], str],
-) -> IntArray:
-    box: dict[int, tuple[int, int]] = {}
-    for d in dims:
-        low, high = bounds[d]
-        if low is None or high is None:
-            raise UnboundedSetError(text(), d)
-        if max(abs(low), abs(high)) >= _HUGE:
-            raise SetTooLargeError(text(), limit)
-        box[d] = (low, high)
-    prefix: IntArray = np.zeros((1, 0), dtype=np.int64)
-    for k, d in enumerate(dims):
-        low_array = np.full(len(prefix), box[d][0], dtype=np.int64)
-        high_array = np.full(len(prefix), box[d][1], dtype=np.int64)
-        for constraint, flat in zip(constraints, flats, strict=True):
-            c = flat.coefficient(Dim(d))
-            if c == 0 or not flat.is_linear:
-                continue
-            for direction in (1, -1) if constraint.is_equality else (1,):
-                rest = _rest(flat, direction, dims, k, prefix, box)
-                own = direction * c
-                if own > 0:
-                    np.maximum(low_array, -(rest // own), out=low_array)
-                else:
-                    np.minimum(high_array, rest // -own, out=high_array)
-        counts = np.maximum(high_array - low_array + 1, 0)
-        total = int(counts.sum(dtype=object)) if len(counts) < 64 else int(counts.astype(np.float64).sum())
-        if total > limit:
-            raise SetTooLargeError(text(), limit)
-        rows = np.repeat(np.arange(len(prefix)), counts)
-        offsets = np.arange(len(rows), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-        prefix = np.column_stack([prefix[rows], low_array[rows] + offsets])
-        complete = set(dims[: k + 1])
-        for constraint, flat in zip(constraints, flats, strict=True):
-            used = constraint.expr.dims()
-            if d in used and used <= complete and not flat.is_linear and len(prefix):
-                columns: list[IntArray] = [np.zeros(1, dtype=np.int64)] * (dims[-1] + 1)
-                for column, position in enumerate(dims[: k + 1]):
-                    columns[position] = prefix[:, column]
-                prefix = prefix[constraint.holds(columns)]
-    return prefix
-
-
-def _rest(
-    flat: Linear,
-    direction: int,
-    dims: tuple[int, ...],
-    k: int,
-    prefix: IntArray,
-    box: dict[int, tuple[int, int]],
-) -> IntArray:
-    """Upper bound of ``direction * flat`` without the term of ``dims[k]``, for every prefix."""
-    constant = direction * flat.constant
-    rest = np.zeros(len(prefix), dtype=np.int64)
-    for term, coefficient in flat.terms:
-        if not isinstance(term, Dim) or term.position == dims[k]:
-            continue
-        c = direction * coefficient
-        column = dims.index(term.position)
-        if column < k:
-            rest = rest + c * prefix[:, column]
-        else:
-            constant += c * box[term.position][1 if c > 0 else 0]
-    return rest + constant
-
-
-def product_points(
-    factors: Sequence[Piece], dims: Sequence[int], limit: int, text: Callable[[], str] = lambda: "the set"
-) -> IntArray:
-    """All points of a product of pieces, as rows over `dims` in lexicographic order.
-
-    `dims` must be exactly the dimensions of the pieces, ascending.
-    """
-    total = 1
-    for piece in factors:
-        count = piece.count()
-        if count is None:
-            raise UnboundedSetError(text(), piece.dims[0])
-        total *= count
-    if total > limit:
-        raise SetTooLargeError(text(), limit)
-    column = {d: i for i, d in enumerate(dims)}
-    result = np.zeros((total, len(dims)), dtype=np.int64)
-    inner = total
-    for piece in factors:
-        count = piece.count() or 0
-        inner //= count
-        index = np.arange(total) // inner % count
-        if piece.points is None:
-            result[:, column[piece.dims[0]]] = (piece.low or 0) + index
-        else:
-            result[:, [column[d] for d in piece.dims]] = piece.points[index]
-    order = [d for piece in factors for d in piece.dims]
-    if order != sorted(order):
-        result = result[np.lexsort(result.T[::-1])]
     return result

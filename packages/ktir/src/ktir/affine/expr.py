@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 
 from ktir.affine.errors import AffineError
+
+if TYPE_CHECKING:  # NumPy is loaded when an expression is evaluated over arrays
+    import numpy as np
+    import numpy.typing as npt
+
+    IntArray: TypeAlias = npt.NDArray[np.int64]
+    BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 __all__ = [
     "Add",
@@ -32,8 +37,7 @@ __all__ = [
     "largest_known_divisor",
 ]
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
-V = TypeVar("V", int, IntArray)
+V = TypeVar("V", int, "IntArray")
 
 
 @attrs.frozen(repr=False)
@@ -208,7 +212,7 @@ def _operand(values: Sequence[V], position: int, what: str) -> V:
 
 
 def _divisor(value: V, expr: AffineExpr) -> V:
-    if np.any(value <= 0):
+    if value <= 0 if isinstance(value, int) else (value <= 0).any():
         raise AffineError(f"divisor of '{expr}' must be positive, but is {value}")
     return value
 

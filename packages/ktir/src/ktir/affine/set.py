@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 
-from ktir.affine.analysis import DEFAULT_LIMIT, Box, Constraint, Piece, pieces, product_points
+from ktir.affine.analysis import DEFAULT_LIMIT, Box, Constraint, Piece, pieces
 from ktir.affine.errors import AffineError, UnboundedSetError
-from ktir.affine.expr import AffineExpr, Const, Dim, IntArray, Sym, interval
+from ktir.affine.expr import AffineExpr, Const, Dim, Sym, interval
 from ktir.affine.linear import linear, simplify
 from ktir.affine.map import check_operands, spelled_operands
+
+if TYPE_CHECKING:  # NumPy is loaded by the methods that look at single points
+    from ktir.affine.expr import BoolArray, IntArray
 
 __all__ = ["AffineSet", "Constraint"]
 
@@ -103,8 +106,10 @@ class AffineSet:
         values = [(c.expr.evaluate(point, symbols), c.is_equality) for c in self._checked(point, symbols)]
         return all(v == 0 if equality else v >= 0 for v, equality in values)
 
-    def mask(self, dims: Sequence[IntArray], symbols: Sequence[int] = ()) -> npt.NDArray[np.bool_]:
+    def mask(self, dims: Sequence[IntArray], symbols: Sequence[int] = ()) -> BoolArray:
         """Which points of a grid are in the set; the arrays broadcast against each other."""
+        import numpy as np
+
         shape = np.broadcast_shapes(*(np.shape(d) for d in dims))
         result = np.ones(shape, dtype=np.bool_)
         for c in self._checked(dims, symbols):
@@ -119,9 +124,11 @@ class AffineSet:
 
         `box` gives additional inclusive bounds ``(low, high)`` per dimension (KTIR spec 0.3.7).
         """
+        from ktir.affine.points import no_points, product_points
+
         factors = self._pieces(symbols, box, limit)
         if factors is None:
-            return np.zeros((0, self.num_dims), dtype=np.int64)
+            return no_points(self.num_dims)
         return product_points(factors, range(self.num_dims), limit, lambda: str(self))
 
     def count(self, symbols: Sequence[int] = (), box: Box | None = None, limit: int = DEFAULT_LIMIT) -> int:
@@ -172,8 +179,8 @@ class AffineSet:
                     raise UnboundedSetError(str(self), piece.dims[0])
                 result[piece.dims[0]] = range(piece.low, piece.high + 1)
                 continue
-            columns = [np.unique(piece.points[:, i]) for i in range(len(piece.dims))]
-            if np.prod([len(c) for c in columns], dtype=object) != len(piece.points):
+            columns = [sorted(set(piece.points[:, i].tolist())) for i in range(len(piece.dims))]
+            if math.prod(len(c) for c in columns) != len(piece.points):
                 return None
             result.update(zip(piece.dims, map(_progression, columns), strict=True))
         return tuple(result[d] for d in range(self.num_dims))
@@ -237,8 +244,7 @@ class AffineSet:
         return f"affine_set<{self}>"
 
 
-def _progression(values: IntArray) -> Sequence[int]:
-    numbers = [int(v) for v in values]
+def _progression(numbers: Sequence[int]) -> Sequence[int]:
     if len(numbers) < 2:
         return range(numbers[0], numbers[0] + 1) if numbers else range(0)
     step = numbers[1] - numbers[0]
@@ -266,12 +272,11 @@ def _all_satisfy(factors: Sequence[Piece], constraint: Constraint, limit: int) -
             low, high = interval(constraint.expr, box)
             if low >= 0 and (not constraint.is_equality or high == 0):
                 return True
+    from ktir.affine.points import holds_at, product_points
+
     dims = sorted(d for p in touched for d in p.dims)
     points = product_points(touched, dims, limit, lambda: str(constraint))
-    columns: list[IntArray] = [np.zeros(1, dtype=np.int64)] * (max(dims, default=-1) + 1)
-    for i, d in enumerate(dims):
-        columns[d] = points[:, i]
-    return bool(constraint.holds(columns).all())
+    return bool(holds_at(constraint, dims, points).all())
 
 
 def _linear_range(

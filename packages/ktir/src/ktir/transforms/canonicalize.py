@@ -7,7 +7,7 @@ from typing import TypeVar
 from ktir.analysis import is_pure
 from ktir.attribute import Attribute
 from ktir.dialects.arith import Constant, attribute_type
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.ir import Operation, Value
 from ktir.opdef import COMMUTATIVE, TERMINATOR
 from ktir.transforms.cse import cse

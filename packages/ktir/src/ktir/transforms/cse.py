@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.ir import Operation, UnregisteredOp, Value
 from ktir.opdef import COMMUTATIVE, CONSTANT_LIKE, ISOLATED, PURE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.errors import RewriteLimitError
 from ktir.ir import Operation
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from ktir.analysis import is_pure
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, scf, tensor
-from ktir.edit import EditOp, Editor
+from ktir.editor import EditOp, Editor
 from ktir.ir import Operation, Value
 from ktir.opdef import TERMINATOR
 from ktir.transforms.canonicalize import constant_value
