@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -336,3 +338,82 @@ def test_licm_moves_nothing_that_may_trap_or_hang(name: str) -> None:
         )
     )
     assert structural_hash(licm(module)) == structural_hash(module)
+
+
+def nested(depth: int) -> Module:
+    """`depth` loops inside each other, deeper than any text may be; the innermost holds a dead addition."""
+    module = read(
+        "func.func @f(%a: index) { scf.for %i = %a to %a step %a { %d = arith.addi %a, %a : index } return }"
+    )
+    function = module.lookup("f")
+    assert function is not None
+    entry = function.regions[0].block
+    loop, end = entry.operations
+    terminator = loop.regions[0].block.operations[-1]
+    for _ in range(depth - 1):
+        body = ktir.Region.of([loop, terminator], [ktir.BlockArgument(loop.operands[0].type)])
+        loop = scf.For.create(loop.operands, (), loop.attributes, [body])
+    function = function.replace(regions=[ktir.Region((entry.replace(operations=(loop, end)),))])
+    return module.replace(regions=[ktir.Region.of([function])])
+
+
+def test_depth_is_no_limit() -> None:
+    """Nothing but text recurses: IR deeper than Python's stack is verified, edited, cloned and compared."""
+    module = nested(700)
+    verify(module)
+    for change in (canonicalize, cse, dce, licm):
+        verify(change(module))
+    assert len(list(dce(module).walk())) == len(list(module.walk())) - 1
+    copy, _ = clone(module)
+    assert structural_hash(copy) == structural_hash(module)
+    with edit(module) as editor:
+        (dead,) = editor.walk(arith.AddI)
+        editor.erase(dead)
+    assert structural_hash(editor.module) == structural_hash(dce(module))
+    with pytest.raises(ktir.UnsupportedError, match="no text for operations nested deeper than 100 levels"):
+        print_module(module)
+
+
+def test_what_nests_as_deep_as_text_may_is_printed() -> None:
+    module = nested(90)
+    for generic in (False, True):
+        again = parse(print_module(module, generic), CONTEXT)
+        assert structural_hash(again) == structural_hash(module)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_editor_that_has_ended_takes_no_change(failed: bool) -> None:
+    """Every method that changes something says so instead of losing the change."""
+    module = read(
+        "func.func @f(%a: index) { %b = arith.addi %a, %a : index %c = arith.addi %b, %a : index return }"
+    )
+    editor = edit(module)
+    with contextlib.suppress(ZeroDivisionError), editor:
+        first, second = editor.walk(arith.AddI)
+        if failed:
+            raise ZeroDivisionError
+    other = arith.AddI.create([first.operands[0]] * 2, [first.results[0].type])
+    block = first.block
+    assert block is not None
+    changes: list[Callable[[], object]] = [
+        lambda: editor.set_operand(first, 0, first.operands[1]),
+        lambda: editor.set_operands(first, first.operands),
+        lambda: editor.set_attribute(first, "a", None),
+        lambda: editor.replace_all_uses(first.results[0], first.operands[0]),
+        lambda: editor.erase(second),
+        lambda: editor.replace(second, [first.results[0]]),
+        lambda: editor.insert_before(first, other),
+        lambda: editor.insert_after(first, other),
+        lambda: editor.append(block, other),
+        lambda: editor.prepend(block, other),
+        lambda: editor.move_before(second, first),
+        lambda: editor.move_after(first, second),
+    ]
+    for change in changes:
+        with pytest.raises(EditError, match="has ended"):
+            change()
+    if failed:
+        with pytest.raises(EditError):
+            _ = editor.module
+    else:
+        assert editor.module is module

@@ -6,6 +6,7 @@ import contextlib
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,8 +131,7 @@ def survives(text: str) -> bool:
 
 @pytest.mark.sweep(default=400, full=20_000)
 @pytest.mark.parametrize("mutate", [mutate_tokens, mutate_bytes])
-def test_mutated_programs(mutate: object, cases: int) -> None:
-    assert callable(mutate)
+def test_mutated_programs(mutate: Callable[[random.Random], str], cases: int) -> None:
     rng = random.Random(0)
     for number in range(cases // 2):
         text = mutate(rng)
@@ -139,7 +139,7 @@ def test_mutated_programs(mutate: object, cases: int) -> None:
         try:
             survives(text)
         except Exception as error:
-            raise AssertionError(f"case {number} of {mutate.__name__}:\n{text}") from error
+            raise AssertionError(f"case {number} of {mutate}:\n{text}") from error
         assert time.perf_counter() - start < SECONDS, text
 
 

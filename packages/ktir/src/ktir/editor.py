@@ -6,9 +6,9 @@
             editor.erase(op)
     module = editor.module
 
-The mirror knows parents, ordered uses and neighbours.  It is frozen once, when the ``with`` block ends;
-operations in which nothing changed come back as the same objects.  Values are the frozen ones: they are
-identities, so nothing needs renaming.
+The mirror knows parents, ordered uses and neighbours.  It is frozen once, when the ``with`` block ends (a
+later change is an `EditError`, not lost); operations in which nothing changed come back as the same objects.
+Values are the frozen ones: they are identities, so nothing needs renaming.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ class Editor:
     def __init__(self, root: Operation) -> None:
         self._uses: dict[Value, dict[tuple[EditOp, int], None]] = {}
         self._definer: dict[Value, EditOp | EditBlock] = {}
+        self._ended = False
         self.root = self._mirror(root)
         self._frozen: Operation | None = None
 
@@ -162,6 +163,7 @@ class Editor:
 
     def set_operand(self, op: EditOp, index: int, value: Value) -> None:
         """Replace one operand."""
+        self._open()
         old = op.operands[index]
         if old is value:
             return
@@ -172,6 +174,7 @@ class Editor:
 
     def set_operands(self, op: EditOp, values: Sequence[Value]) -> None:
         """Replace all operands (segment sizes, if the operation has them, are the caller's to set)."""
+        self._open()
         self._drop_uses(op)
         op.operands = list(values)
         self._add_uses(op)
@@ -179,6 +182,7 @@ class Editor:
 
     def set_attribute(self, op: EditOp, name: str, value: Attribute | None) -> None:
         """Set or, with None, remove an attribute."""
+        self._open()
         if value is None:
             op.attributes.pop(name, None)
         else:
@@ -187,6 +191,7 @@ class Editor:
 
     def replace_all_uses(self, old: Value, new: Value) -> None:
         """Use `new` wherever `old` was used."""
+        self._open()
         if old is new:
             return
         for op, index in self.uses(old):
@@ -194,6 +199,7 @@ class Editor:
 
     def erase(self, op: EditOp) -> None:
         """Remove an operation with its regions; EditError if a result is still used outside of it."""
+        self._open()
         inside = set(self._inside(op))
         for result in op.results:
             for user, _ in self.uses(result):
@@ -208,6 +214,7 @@ class Editor:
 
     def replace(self, op: EditOp, values: Sequence[Value]) -> None:
         """Use `values` instead of the operation's results and erase it."""
+        self._open()
         if len(values) != len(op.results):
             raise EditError(f"'{op.name}' has {len(op.results)} results, but {len(values)} replacements")
         for result, value in zip(op.results, values, strict=True):
@@ -216,36 +223,42 @@ class Editor:
 
     def insert_before(self, anchor: EditOp, op: Operation) -> EditOp:
         """Put a frozen operation (with fresh results) in front of `anchor`; returns its mirror."""
+        self._open()
         made = self._mirror(op)
         self._link(made, self._block_of(anchor), anchor.previous, anchor)
         return made
 
     def insert_after(self, anchor: EditOp, op: Operation) -> EditOp:
         """Put a frozen operation (with fresh results) behind `anchor`; returns its mirror."""
+        self._open()
         made = self._mirror(op)
         self._link(made, self._block_of(anchor), anchor, anchor.next)
         return made
 
     def append(self, block: EditBlock, op: Operation) -> EditOp:
         """Put a frozen operation at the end of a block; returns its mirror."""
+        self._open()
         made = self._mirror(op)
         self._link(made, block, block.last, None)
         return made
 
     def prepend(self, block: EditBlock, op: Operation) -> EditOp:
         """Put a frozen operation at the beginning of a block; returns its mirror."""
+        self._open()
         made = self._mirror(op)
         self._link(made, block, None, block.first)
         return made
 
     def move_before(self, op: EditOp, anchor: EditOp) -> None:
         """Move an operation in front of another one, which may stand in another block."""
+        self._open()
         self._refuse_into_itself(op, anchor)
         self._unlink(op)
         self._link(op, self._block_of(anchor), anchor.previous, anchor)
 
     def move_after(self, op: EditOp, anchor: EditOp) -> None:
         """Move an operation behind another one, which may stand in another block."""
+        self._open()
         self._refuse_into_itself(op, anchor)
         self._unlink(op)
         self._link(op, self._block_of(anchor), anchor, anchor.next)
@@ -272,19 +285,51 @@ class Editor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._ended = True
         if kind is None:
             self._frozen = self.freeze()
 
     # -- the inside
 
+    def _open(self) -> None:
+        """EditError if the ``with`` block has ended: a change would be lost."""
+        if self._ended:
+            raise EditError("the 'with' block of this editor has ended: the change would be lost")
+
     def _mirror(self, op: Operation) -> EditOp:
+        """The mutable form of an operation, without recursion: depth is no limit."""
+        made = self._node(op)
+        stack = [self._contents(made)]
+        while stack:
+            item = next(stack[-1], None)
+            if item is None:
+                stack.pop()
+                continue
+            child, block = item
+            node = self._node(child)
+            node.block, node.previous = block, block.last
+            if block.last is None:
+                block.first = node
+            else:
+                block.last.next = node
+            block.last = node
+            if child.regions:
+                stack.append(self._contents(node))
+        return made
+
+    def _node(self, op: Operation) -> EditOp:
+        """One operation with its results and uses, its regions still empty."""
         made = EditOp(op, list(op.operands), op.results, dict(op.attributes), [])
         for result in op.results:
             if result in self._definer:
                 raise EditError(f"a result of '{op.name}' is defined already; clone the operation first")
             self._definer[result] = made
         self._add_uses(made)
-        for region in op.regions:
+        return made
+
+    def _contents(self, made: EditOp) -> Iterator[tuple[Operation, EditBlock]]:
+        """Make the regions and blocks of `made`; yields each operation with the block that it belongs to."""
+        for region in made.origin.regions:
             mirrored = EditRegion(made, [])
             made.regions.append(mirrored)
             for block in region.blocks:
@@ -293,34 +338,20 @@ class Editor:
                 for argument in block.arguments:
                     self._definer[argument] = inner
                 for child in block.operations:
-                    node = self._mirror(child)
-                    node.block, node.previous = inner, inner.last
-                    if inner.last is None:
-                        inner.first = node
-                    else:
-                        inner.last.next = node
-                    inner.last = node
-        return made
+                    yield child, inner
 
-    def _freeze(self, op: EditOp) -> Operation:
-        if not op.dirty:
-            return op.origin
-        regions = tuple(
-            Region(
-                tuple(
-                    Block(block.arguments, tuple(self._freeze(o) for o in block.operations()), block.label)
-                    for block in region.blocks
-                )
-            )
-            for region in op.regions
-        )
-        return attrs.evolve(
-            op.origin,
-            operands=tuple(op.operands),
-            results=op.results,
-            attributes=DictAttr(op.attributes),
-            regions=regions,
-        )
+    def _freeze(self, root: EditOp) -> Operation:
+        """The frozen form, inner operations first; clean ones are their origins."""
+        frozen: dict[EditOp, Operation] = {}
+        stack = [(root, False)]
+        while stack:
+            op, inner_done = stack.pop()
+            if inner_done:
+                frozen[op] = _rebuilt(op, frozen)
+            elif op.dirty:
+                stack.append((op, True))
+                stack += [(o, False) for r in op.regions for b in r.blocks for o in b.operations() if o.dirty]
+        return frozen.get(root, root.origin)
 
     def _inside(self, op: EditOp) -> Iterator[EditOp]:
         stack = [op]
@@ -375,6 +406,28 @@ class Editor:
     def _drop_uses(self, op: EditOp) -> None:
         for index, value in enumerate(op.operands):
             self._uses.get(value, {}).pop((op, index), None)
+
+
+def _rebuilt(op: EditOp, frozen: dict[EditOp, Operation]) -> Operation:
+    """A dirty operation as a frozen one; `frozen` has the dirty ones inside it."""
+    regions = tuple(
+        Region(
+            tuple(
+                Block(
+                    block.arguments, tuple(frozen.get(o, o.origin) for o in block.operations()), block.label
+                )
+                for block in region.blocks
+            )
+        )
+        for region in op.regions
+    )
+    return attrs.evolve(
+        op.origin,
+        operands=tuple(op.operands),
+        results=op.results,
+        attributes=DictAttr(op.attributes),
+        regions=regions,
+    )
 
 
 def _mark(op: EditOp) -> None:

@@ -82,9 +82,12 @@ class RegionDef:
     variadic: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Trait:
-    """A property of an operation class; `verify` yields messages (see `Operation.verify_op`)."""
+    """A property of an operation class; `verify` yields messages (see `Operation.verify_op`).
+
+    A trait is equal to itself only.
+    """
 
     name: str
     verify: Callable[[Operation, Verifier], Iterator[str]] | None = attrs.field(default=None, repr=False)

@@ -30,7 +30,9 @@ from ktir.attributes import (
     float_to_bits,
 )
 from ktir.decimal_text import exact_text, scientific_text
+from ktir.errors import UnsupportedError
 from ktir.ir import Block, BlockArgument, Label, Operation, Region, UnregisteredOp, Value
+from ktir.lexer import MAX_NESTING
 from ktir.location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, UnknownLoc
 from ktir.naming import Names
 from ktir.types import (
@@ -499,6 +501,8 @@ class Printer:
     def _region_of(
         self, owner: str, region: Region, entry_arguments: bool, terminator: bool, generic: bool = False
     ) -> None:
+        if len(self._function_depth) >= MAX_NESTING:
+            raise UnsupportedError(f"no text for operations nested deeper than {MAX_NESTING} levels")
         self._function_depth.append(owner)
         self.write("{")
         for number, block in enumerate(region.blocks):
@@ -552,6 +556,7 @@ def print_module(
 
     `names` is ``"canonical"`` (deterministic; function arguments keep theirs) or ``"source"`` (hints of the
     text are kept where they are unique).  With `locations` every operation carries ``loc(...)``.
+    `UnsupportedError` if regions nest deeper than `ktir.lexer.MAX_NESTING`, which no text may.
     """
     printer = Printer(Names(module, source=names == "source"), generic=generic, locations=locations)
     printer.operation(module)

@@ -18,35 +18,33 @@ def clone(
     and block arguments, so that a sequence of operations can be cloned one after another.
     """
     table: dict[Value, Value] = dict(mapping or {})
-    return _clone(op, table, {}), table
-
-
-def _clone(op: Operation, table: dict[Value, Value], labels: dict[Label, Label]) -> Operation:
-    results = tuple(OpResult(result.type, result.name) for result in op.results)
-    table.update(zip(op.results, results, strict=True))
-    for region in op.regions:
-        for block in region.blocks:
+    labels: dict[Label, Label] = {}
+    everything = list(op.walk())
+    for inner in everything:
+        table.update((result, OpResult(result.type, result.name)) for result in inner.results)
+        for block in (block for region in inner.regions for block in region.blocks):
             labels[block.label] = Label(block.label.name)
-            for argument in block.arguments:
-                table[argument] = BlockArgument(argument.type, argument.name, argument.location)
-    regions: list[Region] = []
-    for region in op.regions:
-        blocks: list[Block] = []
-        for block in region.blocks:
-            arguments = [table[argument] for argument in block.arguments]
-            operations = tuple(_clone(inner, table, labels) for inner in block.operations)
-            blocks.append(
-                Block(
-                    tuple(a for a in arguments if isinstance(a, BlockArgument)),
-                    operations,
-                    labels[block.label],
-                )
-            )
-        regions.append(Region(tuple(blocks)))
+            table.update((a, BlockArgument(a.type, a.name, a.location)) for a in block.arguments)
+    copies: dict[Operation, Operation] = {}
+    for inner in reversed(everything):  # what is inside an operation comes before it
+        copies[inner] = _copy(inner, table, labels, copies)
+    return copies[op], table
+
+
+def _copy(
+    op: Operation,
+    table: Mapping[Value, Value],
+    labels: Mapping[Label, Label],
+    copies: Mapping[Operation, Operation],
+) -> Operation:
+    def block_copy(block: Block) -> Block:
+        arguments = tuple(a for a in map(table.get, block.arguments) if isinstance(a, BlockArgument))
+        return Block(arguments, tuple(copies[inner] for inner in block.operations), labels[block.label])
+
     return attrs.evolve(
         op,
         operands=tuple(table.get(value, value) for value in op.operands),
-        results=results,
-        regions=tuple(regions),
+        results=tuple(r for r in map(table.get, op.results) if isinstance(r, OpResult)),
+        regions=tuple(Region(tuple(map(block_copy, region.blocks))) for region in op.regions),
         successors=tuple(labels.get(label, label) for label in op.successors),
     )

@@ -21,7 +21,7 @@ def _tokens(root: Operation) -> Iterator[str]:
     def label(block: Label) -> str:
         return f"^{labels.setdefault(block, len(labels))}"
 
-    def one(op: Operation) -> Iterator[str]:
+    def one(op: Operation) -> Iterator[str | Operation]:
         yield f"{op.name}("
         yield from (number(value) for value in op.operands)
         yield from (label(successor) for successor in op.successors)
@@ -34,14 +34,21 @@ def _tokens(root: Operation) -> Iterator[str]:
                 yield label(block.label)
                 yield from (number(argument) for argument in block.arguments)
                 yield "|"
-                for inner in block.operations:
-                    yield from one(inner)
+                yield from block.operations
             yield "}"
         yield "->"
         yield from (number(result) for result in op.results)
         yield ")"
 
-    return one(root)
+    stack = [one(root)]
+    while stack:
+        match next(stack[-1], None):
+            case None:
+                stack.pop()
+            case str(token):
+                yield token
+            case op:
+                stack.append(one(op))
 
 
 def alpha_equivalent(a: Operation, b: Operation) -> bool:
