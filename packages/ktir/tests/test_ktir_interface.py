@@ -187,8 +187,6 @@ def test_roles_through_distributed_and_indirect_views() -> None:
          "offset of the view is not 'x' plus terms without it"),
         ("%x: index", view("a", "%x") + "\n%c = arith.constant 2 : index\n%r = arith.remui %x, %c : index\n%o = arith.addi %x, %r : index\n" + view("b", "%o"),
          "offset of the view is not 'x' plus terms without it"),
-        ("%x: index, %n: index", "%n2 = arith.muli %n, %n : index\n" + view("a", "%x", "%n2"),
-         "a size of this view is neither a constant nor an argument"),
     ],
 )  # fmt: skip
 def test_errors_are_located(arguments: str, body: str, message: str) -> None:
@@ -197,6 +195,46 @@ def test_errors_are_located(arguments: str, body: str, message: str) -> None:
     assert caught.value.message == message
     assert caught.value.location is not None
     assert caught.value.location.file_line_column() is not None
+
+
+MOVING = {
+    "%c = arith.constant 96 : index\n%m = arith.muli %t, %c : index\n%o = arith.addi %x, %m : index\n"
+    + view("a", "%o"): (96,),
+    "%o = arith.addi %x, %n : index\n" + view("a", "%o") + "\n" + view("b", "%x", 8): (96,),
+    "%n2 = arith.muli %n, %n : index\n" + view("a", "%x", "%n2"): (0,),
+    "%n2 = arith.muli %n, %n : index\n" + view("a", "%x", "%n2") + "\n" + view("b", "%x"): (96,),
+    f"%a = ktdp.construct_memory_view %x, sizes: [4, 8], strides: [%n, 1] {PLACE2} : memref<4x8xf16>": (0,),
+}
+STANDING = {
+    view("a", "%x"): (96,),
+    view("a", "%x", "%n"): ("n",),
+    "%c = arith.constant 8 : index\n%o = arith.addi %x, %c : index\n" + view("a", "%o"): (104,),
+    f"%a = ktdp.construct_memory_view %x, sizes: [%n, 8], strides: [8, 1] {PLACE2} : memref<?x8xf16>": (
+        "n",
+        8,
+    ),
+    f"%a = ktdp.construct_memory_view %x, sizes: [4, %n], strides: [%n, 1] {PLACE2} : memref<4x?xf16>": (
+        4,
+        "n",
+    ),
+}
+
+
+@pytest.mark.parametrize("body", [*MOVING, *STANDING])
+def test_views_that_only_the_run_can_place(body: str) -> None:
+    """An offset with a tile id, a computed size or stride: the shape is what one view needs, the array is open."""
+    moves = body in MOVING
+    x, _ = ktir.signature(kernel("%x: index, %n: index", "%t = ktdp.get_compute_tile_id : index\n" + body))
+    assert x.shape == {**MOVING, **STANDING}[body]
+    assert x.is_open is moves
+    layout = LinearLayout((4096,), F16)
+    x, _ = ktir.signature(
+        kernel(
+            f"%x: index {{ktdp.layout = {layout}}}, %n: index",
+            "%t = ktdp.get_compute_tile_id : index\n" + body,
+        )
+    )
+    assert (x.shape, x.is_open) == ((4096,), False)
 
 
 def test_ambiguity_is_resolved_by_another_view_or_a_layout() -> None:

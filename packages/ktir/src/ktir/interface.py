@@ -93,6 +93,9 @@ class Argument:
         layout: of a pointer with a static shape; linear unless the argument carries ``ktdp.layout``.
         granularity: the launch value of a scalar is a multiple of this (1 if nothing is promised).
         upperbound: and at most this, if promised.
+        is_open: whether views of a pointer lie where only the run knows (an offset with a tile id or a loop
+            variable, a stride or a size that is computed): `shape` is then what the largest view needs, and
+            the array behind it may be any other that holds as many elements.
     """
 
     index: int
@@ -105,6 +108,7 @@ class Argument:
     layout: Layout | None = None
     granularity: int = 1
     upperbound: int | None = None
+    is_open: bool = False
 
     @property
     def is_pointer(self) -> bool:
@@ -489,27 +493,42 @@ class _Kernel:
             layout,
             granularity,
             upperbound,
+            self._layout(position) is None and any(map(self._is_open, views)),
         )
+
+    def _is_open(self, view: ConstructMemoryView) -> bool:
+        """Whether place, extents or strides of a view are known only while the kernel runs."""
+        inner: AffineExpr = Const(1)  # the stride of C order, where it is an affine expression
+        for size, stride in zip(reversed(view.mixed_sizes), reversed(view.mixed_strides), strict=True):
+            extent, step = (
+                Const(n) if isinstance(n, int) else self.expression(n, []) for n in (size, stride)
+            )
+            if not isinstance(extent, Const | Dim) or not (isinstance(step, Const) or step == inner):
+                return True
+            inner = step * extent if isinstance(step, Const) or isinstance(extent, Const) else Const(0)
+        return not self.offsets[view].is_constant
 
     def _shape(
         self, largest: ConstructMemoryView, views: Sequence[tuple[ConstructMemoryView, _Offset]]
     ) -> tuple[int | str, ...]:
         """The host shape whose C order the largest view walks; flat where the views do not tile one."""
-        sizes = [self._size(largest, n) for n in largest.mixed_sizes]
-        if any(isinstance(n, str) for n in sizes):
-            return tuple(sizes)
+        sizes = [self._size(n) for n in largest.mixed_sizes]
+        named = tuple(n for n in sizes if n is not None)
+        if len(named) == len(sizes) and any(isinstance(n, str) for n in sizes):
+            return named
         extents = [n for n in sizes if isinstance(n, int)]
         strides = [s for s in largest.mixed_strides if isinstance(s, int)]
         unit = 1 if self.machine.address_unit is AddressUnit.ELEMENT else element_bytes(largest.type.element)
         end = max((_view_span(v) or 0) + o.fixed // unit for v, o in views)
-        if len(strides) == len(extents) and self.offsets[largest].fixed == 0:
+        if len(strides) == len(extents) == len(sizes) and self.offsets[largest].fixed == 0:
             order = sorted(range(len(extents)), key=lambda d: (-strides[d], d))
             host = tuple(extents[d] for d in order)
             if _is_packed(host, [strides[d] for d in order]) and end <= _product(host):
                 return host
         return (end,)
 
-    def _size(self, view: ConstructMemoryView, size: int | Value) -> int | str:
+    def _size(self, size: int | Value) -> int | str | None:
+        """A constant, the name of an argument, or None for what the kernel computes."""
         if isinstance(size, int):
             return size
         match self.expression(size, []):
@@ -518,9 +537,7 @@ class _Kernel:
             case Dim(position):
                 return self.name(position)
             case _:
-                raise SignatureError(
-                    "a size of this view is neither a constant nor an argument", view.location
-                )
+                return None
 
     def _memref(self, position: int, value: Value, type: MemRefType) -> Argument:
         if not type.is_static:
@@ -586,7 +603,7 @@ class _Kernel:
     def _constant_shape(
         self, largest: ConstructMemoryView, views: Sequence[tuple[ConstructMemoryView, _Offset]]
     ) -> tuple[int, ...]:
-        sizes = [self._size(largest, n) for n in largest.mixed_sizes]
+        sizes = [self._size(n) for n in largest.mixed_sizes]
         extents = tuple(n for n in sizes if isinstance(n, int))
         if len(extents) != len(sizes):
             raise SignatureError("a view at a constant address needs constant sizes", largest.location)

@@ -6,6 +6,7 @@ from `Machine.first_address`; views at constant addresses are buffers of their o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,8 @@ def bind(
         layout = argument.layout or LinearLayout(_shape(argument, scalars), argument.element)
         unit = 1 if machine.address_unit is AddressUnit.BYTE else element_bytes(argument.element)
         value = given.get(argument.name)
+        if argument.is_open:
+            layout = _open_layout(function, argument, layout, value)
         if isinstance(value, Resident):
             buffers.append(_resident(function, argument.name, argument.role, layout, value))
             values.append(np.array([value.address // unit], np.int64))
@@ -138,6 +141,26 @@ def _resident(function: str, name: str, role: Role, layout: Layout, value: Resid
             function,
         )
     return Buffer(name, value.address, layout, role, None, None, value)
+
+
+def _open_layout(function: str, argument: Argument, least: Layout, value: object) -> Layout:
+    """The layout of an array whose size the kernel does not state: its own, if it holds what a view needs."""
+    what = f"argument '{argument.name}' of '{function}'"
+    elements = math.prod(least.shape)
+    match value:
+        case Resident(layout=LinearLayout(shape=shape) as layout) if layout.element == argument.element:
+            pass
+        case np.ndarray(shape=shape):
+            layout = LinearLayout(shape, argument.element)
+        case _:
+            return least
+    if math.prod(shape) < elements:
+        raise ArgumentError(
+            f"{what} must have at least {elements} elements, but the array has shape {shape}",
+            argument.name,
+            function,
+        )
+    return layout
 
 
 def _aligned(address: int, machine: Machine) -> int:
