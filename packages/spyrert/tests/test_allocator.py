@@ -42,7 +42,7 @@ def make(
 
 
 def test_decode() -> None:
-    """checklist R25"""
+    """runtime checklist R25"""
     assert decode(0x1C00000080) == (7, 128, MemoryType.PROGRAM_STATIC)
     assert decode((1 << 34) + 5) == (1, 5, MemoryType.TENSOR)
     with pytest.raises(ValueError):
@@ -50,7 +50,7 @@ def test_decode() -> None:
 
 
 def test_best_fit() -> None:
-    """checklist R30: among free blocks 512, 256, 384 a request of 300 takes 384."""
+    """runtime checklist R30: among free blocks 512, 256, 384 a request of 300 takes 384."""
     allocator = make(2048)
     blocks = [allocator.allocate(n) for n in (512, 128, 256, 128, 384, 640)]
     for index in (0, 2, 4):
@@ -60,7 +60,7 @@ def test_best_fit() -> None:
 
 
 def test_coalescing() -> None:
-    """checklist R28, R29"""
+    """runtime checklist R28, R29"""
     allocator = make(20480)
     before = allocator.stats()
     blocks = [allocator.allocate(2048) for _ in range(10)]
@@ -83,7 +83,7 @@ def test_alignment_trims_the_front() -> None:
 
 
 def test_policies() -> None:
-    """checklist R31; fault M7"""
+    """runtime checklist R31; fault M7"""
     allocator = make(4096, 4096, domains=(0, 1))
     allocator.allocate(4096, AllocationDirective(PlacementPolicy.BIND, (0,)))
     with pytest.raises(OutOfDeviceMemory):
@@ -111,7 +111,7 @@ def test_region_order() -> None:
 
 
 def test_interleave() -> None:
-    """checklist R32, R33; fault M5"""
+    """runtime checklist R32, R33; fault M5"""
     allocator = make(*[4096] * 4, domains=(0, 1, 2, 3))
     spread = AllocationDirective(PlacementPolicy.INTERLEAVE)
     block = allocator.allocate(1000, spread)
@@ -127,7 +127,7 @@ def test_interleave() -> None:
 
 
 def test_composite_slices() -> None:
-    """checklist R40"""
+    """runtime checklist R40"""
     chunks = tuple(Chunk(LogicalAddress(k, 1024), 256, k) for k in range(3))
     address = CompositeAddress(chunks, True)
     part = address.slice(200, 300)
@@ -143,7 +143,7 @@ def test_composite_slices() -> None:
 
 
 def test_out_of_memory_reasons() -> None:
-    """checklist R34; faults M1-M4: the message says what there is."""
+    """runtime checklist R34; faults M1-M4: the message says what there is."""
     allocator = make(4096)
     with pytest.raises(ValueError):
         allocator.allocate(-1)
@@ -169,7 +169,7 @@ def test_out_of_memory_reasons() -> None:
 
 
 def test_invalid_frees() -> None:
-    """checklist R35; fault M6"""
+    """runtime checklist R35; fault M6"""
     allocator = make(4096)
     block = allocator.allocate(256)
     stranger = make(4096).allocate(256)
@@ -184,7 +184,7 @@ def test_invalid_frees() -> None:
 
 
 def test_quarantine() -> None:
-    """checklist R37, R38 (allocator side); fault R15"""
+    """runtime checklist R37, R38 (allocator side); fault R15"""
     allocator = make(1024)
     block = allocator.allocate(1024)
     allocator.hold(block, 7)
@@ -259,7 +259,7 @@ class Model:
 
 @pytest.mark.sweep(default=20_000, full=1_000_000)
 def test_against_brute_force(cases: int) -> None:
-    """checklist R27: random allocations and frees place exactly like the model; no tensor below segment 1."""
+    """runtime checklist R27: random allocations and frees place exactly like the model; no tensor below segment 1."""
     rng = random.Random(11)
     sizes = (16 * KIB, 24 * KIB, 8 * KIB)
     allocator = make(*sizes)
@@ -296,7 +296,7 @@ def test_against_brute_force(cases: int) -> None:
 
 @pytest.mark.sweep(default=800, full=10_000)
 def test_threads(cases: int) -> None:
-    """checklist R36: eight threads lose no statistics and break no invariant."""
+    """runtime checklist R36: eight threads lose no statistics and break no invariant."""
     allocator = make(1 << 20, 1 << 20)
     failures: list[BaseException] = []
 

@@ -13,7 +13,7 @@ from spyrert.testing import CASES, Subject, corrections, plain_copies, structure
 
 
 def pf() -> MicroDevice:
-    """checklist R111: region ids that look like addresses."""
+    """runtime checklist R111: region ids that look like addresses."""
     return MicroDevice(DeviceProperties(mode="PF"))
 
 

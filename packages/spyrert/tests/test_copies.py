@@ -32,7 +32,7 @@ def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray[Any,
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (1,), (70,), (4, 70), (3, 5, 130), (2, 3, 1, 65)])
 def test_round_trip(rt: Runtime, shape: tuple[int, ...], dtype: str) -> None:
-    """checklist R42: every dtype and rank, bit for bit."""
+    """runtime checklist R42: every dtype and rank, bit for bit."""
     array = values(shape, dtype)
     tensor = rt.to_device(array)
     assert tensor.dtype == dtype
@@ -43,7 +43,7 @@ def test_round_trip(rt: Runtime, shape: tuple[int, ...], dtype: str) -> None:
 
 @pytest.mark.sweep(default=120, full=5000)
 def test_random_layouts_and_views(cases: int) -> None:
-    """checklist R42, R46: to_device then to_host is the identity for random orders and views."""
+    """runtime checklist R42, R46: to_device then to_host is the identity for random orders and views."""
     rng = random.Random(21)
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
         for number in range(cases):
@@ -76,7 +76,7 @@ def test_random_layouts_and_views(cases: int) -> None:
 
 
 def test_views_read_back(rt: Runtime) -> None:
-    """checklist R45, R46"""
+    """runtime checklist R45, R46"""
     array = values((512, 240), "float16")
     tensor = rt.to_device(array)
     assert tensor[3].device_offset() == 3 * 128
@@ -95,7 +95,7 @@ def test_views_read_back(rt: Runtime) -> None:
 
 
 def test_padding_is_zero(rt: Runtime) -> None:
-    """checklist R43"""
+    """runtime checklist R43"""
     tensor = rt.to_device(np.full((3, 70), 7, np.float16))
     (piece,) = tensor.storage.address.pieces()
     raw = np.frombuffer(rt.device().peek(piece.region_id, piece.offset, piece.size), np.float16).reshape(
@@ -107,7 +107,7 @@ def test_padding_is_zero(rt: Runtime) -> None:
 
 
 def test_partial_sticks_keep_their_neighbours(rt: Runtime) -> None:
-    """checklist R48"""
+    """runtime checklist R48"""
     array = values((4, 200), "float16")
     tensor = rt.to_device(array)
     patch = np.full((2, 7), -1, np.float16)
@@ -117,7 +117,7 @@ def test_partial_sticks_keep_their_neighbours(rt: Runtime) -> None:
 
 
 def test_empty_tensors(rt: Runtime) -> None:
-    """checklist R39; fault M2: no memory, no operation."""
+    """runtime checklist R39; fault M2: no memory, no operation."""
     before = rt.memory_stats()
     with rt.op_log() as log:
         tensor = rt.to_device(np.empty((3, 0), np.float16))
@@ -169,7 +169,7 @@ def test_device_to_device(rt: Runtime) -> None:
 
 
 def test_non_blocking_copies_hold_their_buffers() -> None:
-    """checklist R47: results are right even if every Python reference to the host buffers is dropped."""
+    """runtime checklist R47: results are right even if every Python reference to the host buffers is dropped."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
         tensor = rt.to_device(np.arange(300, dtype=np.float32).reshape(3, 100), non_blocking=True)
         ticket = rt.to_host_async(tensor[1:, ::9])
@@ -179,7 +179,7 @@ def test_non_blocking_copies_hold_their_buffers() -> None:
 
 
 def test_memory_comes_back(rt: Runtime) -> None:
-    """checklist R100 (part): dropping tensors frees their memory, also with copies in flight."""
+    """runtime checklist R100 (part): dropping tensors frees their memory, also with copies in flight."""
     for _ in range(5):
         tensor = rt.to_device(values((64, 64), "float32"), non_blocking=True)
         del tensor
@@ -191,7 +191,7 @@ def test_memory_comes_back(rt: Runtime) -> None:
 
 
 def test_freed_blocks_wait_for_their_operations() -> None:
-    """checklist R37, R38; fault R15"""
+    """runtime checklist R37, R38; fault R15"""
     config = RuntimeConfig(progress=Progress.MANUAL, tensor_region_bytes=32768, tensor_regions=1)
     with Runtime(MicroDevice, config) as rt:
         first = rt.to_device(np.ones((256, 64), np.float16), non_blocking=True)
@@ -252,7 +252,7 @@ def test_symbolic_storage(rt: Runtime) -> None:
 
 
 def test_interleaved_tensor() -> None:
-    """checklist R112 (copies): a tensor over several memory domains is one tensor."""
+    """runtime checklist R112 (copies): a tensor over several memory domains is one tensor."""
     props = DeviceProperties(domains=tuple(MemoryDomain(k, 8 << 20) for k in range(4)))
     config = RuntimeConfig(
         progress=Progress.MANUAL,

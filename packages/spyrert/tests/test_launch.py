@@ -52,7 +52,7 @@ def snapshot(rt: Runtime) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("linear", [False, True])
 def test_prepare_once_launch_often(rt: Runtime, make_add: MakeAdd, tmp_path: Path, linear: bool) -> None:
-    """checklist R65, R67, R68: images are transferred once, launches differ in buffers and scalars."""
+    """runtime checklist R65, R67, R68: images are transferred once, launches differ in buffers and scalars."""
     code = make_add(linear=linear)
     code.write(tmp_path / "k")
     before = rt.device().counters()["cb_dma_in"]
@@ -79,7 +79,7 @@ def test_prepare_once_launch_often(rt: Runtime, make_add: MakeAdd, tmp_path: Pat
 
 
 def test_launch_returns_before_anything_runs(make_add: MakeAdd) -> None:
-    """checklist R49"""
+    """runtime checklist R49"""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
         plan = rt.prepare_kernel(make_add())
         a, b = arrays()
@@ -96,7 +96,7 @@ def test_launch_returns_before_anything_runs(make_add: MakeAdd) -> None:
 
 
 def test_views_as_arguments(rt: Runtime, make_add: MakeAdd) -> None:
-    """checklist R86: the address of a view includes its offset."""
+    """runtime checklist R86: the address of a view includes its offset."""
     plan = rt.prepare_kernel(make_add((4, 64)))
     a, b = arrays((12, 64))
     ta, tb = rt.to_device(a), rt.to_device(b)
@@ -135,7 +135,7 @@ REFUSALS: list[tuple[str, Callable[[Runtime, list[Any]], Any], type[Exception], 
 
 @pytest.mark.parametrize(("change", "error", "text"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
 def test_refusals(rt: Runtime, make_add: MakeAdd, change: Any, error: Any, text: str) -> None:
-    """checklist R23, R68, R73; faults L1-L5, L10, L12-L14: a refusal enqueues and allocates nothing."""
+    """runtime checklist R23, R68, R73; faults L1-L5, L10, L12-L14: a refusal enqueues and allocates nothing."""
     plan = rt.prepare_kernel(make_add())
     tensors = [rt.to_device(x) for x in arrays()] + [rt.empty((4, 70), "float16")]
     call: dict[str, Any] = {"tensors": tensors, "bindings": {"n": 1}} | change(rt, tensors)
@@ -165,7 +165,7 @@ def test_symbolic_args_override(rt: Runtime, make_add: MakeAdd) -> None:
 
 
 def test_released_plans(rt: Runtime, make_add: MakeAdd) -> None:
-    """checklist R99; faults L18, R16"""
+    """runtime checklist R99; faults L18, R16"""
     plan = rt.prepare_kernel(make_add())
     a, b = arrays()
     ta, tb, tc = rt.to_device(a), rt.to_device(b), rt.empty((4, 70), "float16")
@@ -186,7 +186,7 @@ def test_released_plans(rt: Runtime, make_add: MakeAdd) -> None:
 
 
 def test_concurrent_prepare_loads_once(make_add: MakeAdd) -> None:
-    """checklist R65: sixteen callers, one transfer."""
+    """runtime checklist R65: sixteen callers, one transfer."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.THREAD)) as rt:
         code, plans = make_add(), []
         gate = threading.Barrier(16)
@@ -205,7 +205,7 @@ def test_concurrent_prepare_loads_once(make_add: MakeAdd) -> None:
 
 
 def test_failed_prepare_leaves_nothing(rt: Runtime, make_add: MakeAdd) -> None:
-    """checklist R66; faults A21, A23: memory is unchanged and the next call tries again."""
+    """runtime checklist R66; faults A21, A23: memory is unchanged and the next call tries again."""
     from spyrert.device import FaultKind, FaultSpec
 
     device = rt.device()
@@ -265,7 +265,7 @@ def test_devices_are_checked(make_add: MakeAdd) -> None:
 
 
 def test_plain_artefact_runs_unvalidated(rt: Runtime, tmp_path: Path) -> None:
-    """checklist R1, R88; fault A25: a version-0 folder is prepared, its foreign image is refused at launch."""
+    """runtime checklist R1, R88; fault A25: a version-0 folder is prepared, its foreign image is refused at launch."""
     base = 120259084288
     (tmp_path / "init.bin").write_bytes(bytes(1024))
     manifest = {
@@ -372,7 +372,7 @@ def test_units_must_divide(rt: Runtime) -> None:
 
 
 def test_dynamic_and_pool_memory(rt: Runtime) -> None:
-    """checklist R81; fault L17: a scratch block per launch, and the pool that the runtime passes."""
+    """runtime checklist R81; fault L17: a scratch block per launch, and the pool that the runtime passes."""
     spec = LaunchSpec(
         "scratch", (ArgSpec(Role.OUTPUT, (64,), "float16", LinearLayout("float16"), "out", 0),), pool_size=300
     )
@@ -416,7 +416,7 @@ def test_dynamic_memory_runs_out() -> None:
 
 
 def test_baked_addresses(rt: Runtime) -> None:
-    """checklist R79; reading 4: segment i is argument i with its exact extent."""
+    """runtime checklist R79; reading 4: segment i is argument i with its exact extent."""
     linear = LinearLayout("float16")
     spec = LaunchSpec(
         "baked",
@@ -470,7 +470,7 @@ def test_regions_of_inputs_are_not_writable(rt: Runtime) -> None:
 
 
 def test_symbolic_program_stays_in_its_block(rt: Runtime) -> None:
-    """checklist R27, R80: one stick beyond the static block, segment 0, and unused regions fault."""
+    """runtime checklist R27, R80: one stick beyond the static block, segment 0, and unused regions fault."""
     for address in ((7 << 34) + 384, 0, 5 << 34, 6 << 34):
         program = [{"op": "fill", "out": {"addr": address, "shape": [64], "dtype": "float16"}, "value": 1}]
         plan = rt.prepare_kernel(
@@ -499,7 +499,7 @@ def test_wrong_runtime_and_stream(rt: Runtime, make_add: MakeAdd) -> None:
 
 @pytest.mark.sweep(default=40, full=1000)
 def test_overlap_changes_nothing(make_add: MakeAdd, cases: int) -> None:
-    """checklist R82, R85: random launch sequences give identical memory in all modes and with replicas."""
+    """runtime checklist R82, R85: random launch sequences give identical memory in all modes and with replicas."""
     import random
 
     code = make_add((2, 64))

@@ -55,13 +55,13 @@ SPEC_VECTORS = [
 
 @pytest.mark.parametrize(("shape", "order", "size", "strides"), SPEC_VECTORS)
 def test_spec_vectors(shape: Any, order: Any, size: Any, strides: Any) -> None:
-    """checklist R41"""
+    """runtime checklist R41"""
     layout = StickLayout.default(shape, "float16", order)
     assert (layout.device_size, layout.stride_map) == (size, strides)
 
 
 def test_row_offsets() -> None:
-    """checklist R45: rows, whole sticks, and a place inside of a stick."""
+    """runtime checklist R45: rows, whole sticks, and a place inside of a stick."""
     layout = StickLayout.default((512, 240), "float16")
     assert [layout.offset_bytes(b * 240) for b in (0, 1, 511)] == [0, 128, 511 * 128]
     assert layout.offset_bytes(64) == 512 * 128
@@ -121,7 +121,7 @@ def random_layout(rng: random.Random) -> tuple[tuple[int, ...], StickLayout]:
 
 @pytest.mark.sweep(default=150, full=3000)
 def test_layouts_by_brute_force(cases: int) -> None:
-    """checklist R44: the stride-map identity, injectivity, and agreement of the three ways to place "
+    """runtime checklist R44: the stride-map identity, injectivity, and agreement of the three ways to place "
     "an element."""
     rng = random.Random(4)
     for _ in range(cases):

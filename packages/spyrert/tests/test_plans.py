@@ -224,7 +224,7 @@ def test_groups_are_atomic(make_add: MakeAdd) -> None:
 
 
 def test_interleaved_arguments() -> None:
-    """checklist R112; fault L15: one address per chunk if the kernel takes them, else a refusal."""
+    """runtime checklist R112; fault L15: one address per chunk if the kernel takes them, else a refusal."""
     props = DeviceProperties(domains=tuple(MemoryDomain(k, 8 << 20) for k in range(2)))
     config = RuntimeConfig(
         progress=Progress.MANUAL,
@@ -274,7 +274,7 @@ def test_pure_transfer_plan(rt: Runtime) -> None:
 
 
 def test_fork() -> None:
-    """checklist R102; fault R21: the child is refused, the parent goes on."""
+    """runtime checklist R102; fault R21: the child is refused, the parent goes on."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
         tensor = rt.to_device(np.arange(4))
         reader, writer = os.pipe()
@@ -295,7 +295,7 @@ def test_fork() -> None:
 
 
 def test_all_errors_are_runtime_errors() -> None:
-    """checklist R101"""
+    """runtime checklist R101"""
     found = [
         e
         for e in vars(errors).values()

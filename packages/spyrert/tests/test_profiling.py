@@ -13,7 +13,7 @@ import pytest
 
 from spyrert import MicroDevice, Overlap, Progress, Runtime, RuntimeConfig, errors
 from spyrert.profiling import CATEGORIES
-from spyrert.runtime import _device_count
+from spyrert.runtime.devices import count_devices
 from spyrert.spyrecode import SpyreCode
 
 MakeAdd = Callable[..., SpyreCode]
@@ -31,7 +31,7 @@ def workload(rt: Runtime, code: SpyreCode) -> bytes:
 
 @pytest.mark.parametrize("overlap", list(Overlap), ids=lambda o: o.value)
 def test_trace(make_add: MakeAdd, tmp_path: Path, overlap: Overlap) -> None:
-    """checklist R108: valid JSON, positive durations, times of the operations, no overlap on one stream."""
+    """runtime checklist R108: valid JSON, positive durations, times of the operations, no overlap on one stream."""
     config = RuntimeConfig(progress=Progress.MANUAL, overlap=overlap, host_ns=700)
     with Runtime(MicroDevice, config) as rt, rt.profile() as profile, rt.op_log() as log:
         workload(rt, make_add())
@@ -56,7 +56,7 @@ def test_trace(make_add: MakeAdd, tmp_path: Path, overlap: Overlap) -> None:
 
 
 def test_profiling_changes_nothing(make_add: MakeAdd) -> None:
-    """checklist R109"""
+    """runtime checklist R109"""
     logs, memory = [], []
     for profiled in (False, True):
         with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt, rt.op_log() as log:
@@ -70,13 +70,13 @@ def test_profiling_changes_nothing(make_add: MakeAdd) -> None:
     assert memory[0] == memory[1]
 
 
-def test_device_count() -> None:
-    """checklist R103"""
-    assert _device_count(None, {}) == 1
-    assert _device_count(None, {"AIU_WORLD_SIZE": "2"}) == 2
-    assert _device_count(None, {"AIU_WORLD_SIZE": "2", "SPYRE_DEVICES": "0,1,1"}) == 2
-    assert _device_count(None, {"AIU_WORLD_SIZE": "2", "SPYRE_DEVICES": "0, 7"}) == 1
-    assert _device_count(3, {"AIU_WORLD_SIZE": "2"}) == 3
+def testcount_devices() -> None:
+    """runtime checklist R103"""
+    assert count_devices(None, {}) == 1
+    assert count_devices(None, {"AIU_WORLD_SIZE": "2"}) == 2
+    assert count_devices(None, {"AIU_WORLD_SIZE": "2", "SPYRE_DEVICES": "0,1,1"}) == 2
+    assert count_devices(None, {"AIU_WORLD_SIZE": "2", "SPYRE_DEVICES": "0, 7"}) == 1
+    assert count_devices(3, {"AIU_WORLD_SIZE": "2"}) == 3
     for bad in (
         {"AIU_WORLD_SIZE": "0"},
         {"AIU_WORLD_SIZE": "x"},
@@ -84,4 +84,4 @@ def test_device_count() -> None:
         {"SPYRE_DEVICES": "a"},
     ):
         with pytest.raises(errors.ConfigError):
-            _device_count(None, bad)
+            count_devices(None, bad)

@@ -28,7 +28,7 @@ def micro(rt: Runtime) -> MicroDevice:
 
 
 def test_reset_device(make_add: MakeAdd) -> None:
-    """checklist R95; fault R12: old tensors are stale, old plans released, new ones work."""
+    """runtime checklist R95; fault R12: old tensors are stale, old plans released, new ones work."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
         plan, tensor, stream = (
             rt.prepare_kernel(make_add()),
@@ -79,7 +79,7 @@ def test_default_stream_is_not_destroyed(rt: Runtime) -> None:
 
 
 def test_indeterminate_data(make_add: MakeAdd) -> None:
-    """checklist R98: what a failed operation was to write is not read until it is overwritten."""
+    """runtime checklist R98: what a failed operation was to write is not read until it is overwritten."""
     config = RuntimeConfig(progress=Progress.MANUAL, track_validity=True)
     with Runtime(MicroDevice, config) as rt:
         plan = rt.prepare_kernel(make_add())
@@ -158,7 +158,7 @@ def workload(rt: Runtime, plan: Any, rng: random.Random, stream: Any) -> list[An
 @pytest.mark.parametrize("kind", list(FAULTS), ids=lambda kind: kind.value)
 @pytest.mark.parametrize("overlap", [Overlap.OFF, Overlap.THREE_STAGE], ids=lambda o: o.value)
 def test_fault_at_every_operation(make_add: MakeAdd, kind: FaultKind, overlap: Overlap, cases: int) -> None:
-    """checklist R100; faults R1-R6, R9, R11: wherever a fault strikes, everything ends, the error is the right one,
+    """runtime checklist R100; faults R1-R6, R9, R11: wherever a fault strikes, everything ends, the error is the right one,
     other streams work, and all memory comes back."""
     fired = 0
     for nth in sorted({1, *random.Random(5).sample(range(1, 14), cases)}):
@@ -250,7 +250,7 @@ def test_a_damaged_image_is_found(make_add: MakeAdd) -> None:
 
 
 def test_host_functions(make_add: MakeAdd) -> None:
-    """checklist R91; faults R1, R2, A18: functions of users, their errors, and unknown ones."""
+    """runtime checklist R91; faults R1, R2, A18: functions of users, their errors, and unknown ones."""
     code = make_add()
     commands = list(code.execution)
     host = commands[0]

@@ -102,7 +102,7 @@ def artefacts(make_add: Callable[..., SpyreCode]) -> list[SpyreCode]:
 
 
 def test_written_manifests_validate(make_add: Callable[..., SpyreCode]) -> None:
-    """checklist R17"""
+    """runtime checklist R17"""
     for code in artefacts(make_add):
         assert valid(code.manifest(), SCHEMA)
         assert SpyreCode.from_memory(code.manifest(), {f.name: f.data for f in code.files}) == code

@@ -83,14 +83,14 @@ def plain(**changes: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def test_constants() -> None:
-    """checklist R25, R26"""
+    """runtime checklist R25, R26"""
     assert 7 << SEGMENT_SHIFT == 120259084288 == BASE
     assert 0x1C00000080 - BASE == 128
     assert [align_up(n) for n in (0, 1, 127, 128, 129)] == [0, 128, 128, 128, 256]
 
 
 def test_round_trip_folder_zip_memory(code: SpyreCode, tmp_path: Path) -> None:
-    """checklist R15, R19: writing is deterministic, and all three forms give one digest."""
+    """runtime checklist R15, R19: writing is deterministic, and all three forms give one digest."""
     code.write(tmp_path / "a")
     back = SpyreCode.read(tmp_path / "a")
     assert back == code
@@ -114,7 +114,7 @@ def test_write_keeps_other_files(code: SpyreCode, tmp_path: Path) -> None:
 
 
 def test_plain_artefact_is_read() -> None:
-    """checklist R1, R2, R12: a version-0 manifest, with and without unknown keys."""
+    """runtime checklist R1, R2, R12: a version-0 manifest, with and without unknown keys."""
     manifest, files = plain()
     code = SpyreCode.from_memory(manifest, files)
     assert code.version == 0
@@ -135,7 +135,7 @@ def test_plain_artefact_is_read() -> None:
     ],
 )
 def test_every_property_is_required(plan: str, index: int) -> None:
-    """checklist R3"""
+    """runtime checklist R3"""
     manifest, files = plain()
     for key in list(manifest[plan][index]["properties"]):
         broken = copy.deepcopy(manifest)
@@ -195,7 +195,7 @@ SCHEMA, ADDRESS = errors.SpyreCodeSchemaError, errors.SpyreCodeAddressError
     ],
 )  # fmt: skip
 def test_bad_values(path: str, value: Any, error: type[errors.SpyreCodeError], text: str) -> None:
-    """checklist R4-R8, R11; faults A7-A10, A13-A15, A18, A20"""
+    """runtime checklist R4-R8, R11; faults A7-A10, A13-A15, A18, A20"""
     manifest, files = plain()
     plan, index, key = path.split("/")
     manifest[plan][int(index)]["properties"][key] = value
@@ -207,7 +207,7 @@ def test_bad_values(path: str, value: Any, error: type[errors.SpyreCodeError], t
 
 
 def test_static_size_boundary() -> None:
-    """checklist R9: a range may end exactly at the static size."""
+    """runtime checklist R9: a range may end exactly at the static size."""
     manifest, files = plain()
     manifest["JobExecPlan"][1]["properties"]["dev_ptr"] = str(BASE + 3072)
     SpyreCode.from_memory(manifest, files)
@@ -259,7 +259,7 @@ def test_strictness_of_versions(code: SpyreCode) -> None:
 
 
 def test_lenient_numbers() -> None:
-    """checklist R16"""
+    """runtime checklist R16"""
     manifest, files = plain()
     manifest["JobPreparationPlan"][0]["properties"]["size"] = 4096
     with pytest.raises(SCHEMA):
@@ -268,7 +268,7 @@ def test_lenient_numbers() -> None:
 
 
 def test_versions_and_features(code: SpyreCode) -> None:
-    """checklist R13; fault A17"""
+    """runtime checklist R13; fault A17"""
     files = {f.name: f.data for f in code.files}
     manifest = code.manifest()
     with pytest.raises(errors.SpyreCodeVersionError):
@@ -280,7 +280,7 @@ def test_versions_and_features(code: SpyreCode) -> None:
 
 
 def test_digests(code: SpyreCode, tmp_path: Path) -> None:
-    """checklist R14; fault A16"""
+    """runtime checklist R14; fault A16"""
     code.write(tmp_path)
     image = tmp_path / "spyreCodeDir" / "init_binary.bin"
     data = bytearray(image.read_bytes())
@@ -309,7 +309,7 @@ def test_missing_folders(tmp_path: Path) -> None:
 
 
 def test_link_to_outside(code: SpyreCode, tmp_path: Path) -> None:
-    """checklist R11"""
+    """runtime checklist R11"""
     code.write(tmp_path / "k")
     image = tmp_path / "k" / "spyreCodeDir" / "init_binary.bin"
     shutil.move(image, tmp_path / "elsewhere.bin")
@@ -344,7 +344,7 @@ def test_hostile_json(text: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.sweep(default=40, full=100_000)
 def test_truncation_never_passes(code: SpyreCode, tmp_path: Path, cases: int) -> None:
-    """checklist R20"""
+    """runtime checklist R20"""
     code.write(tmp_path)
     manifest = tmp_path / "spyreCodeDir" / "spyrecode.json"
     data = manifest.read_bytes()
@@ -379,7 +379,7 @@ def test_random_damage_never_escapes(code: SpyreCode, cases: int) -> None:
 
 
 def test_launch_spec_must_agree(code: SpyreCode, tmp_path: Path) -> None:
-    """checklist R23 (artefact side); fault A19"""
+    """runtime checklist R23 (artefact side); fault A19"""
     code.write(tmp_path)
     path = tmp_path / "launch_spec.json"
     spec = json.loads(path.read_text())
@@ -459,7 +459,7 @@ def test_hostile_zip(code: SpyreCode, tmp_path: Path) -> None:
 
 
 def test_names(code: SpyreCode, tmp_path: Path) -> None:
-    """checklist R87: names of more than 255 bytes, of nothing, and files outside of the folder are never written."""
+    """runtime checklist R87: names of more than 255 bytes, of nothing, and files outside of the folder are never written."""
     file = code.files[0]
     last = code.execution[-1]
     for bad, error in (
@@ -512,7 +512,7 @@ def test_image_container() -> None:
 
 
 def test_hex_image() -> None:
-    """checklist R18"""
+    """runtime checklist R18"""
     line = bytes(range(128))[::-1].hex()
     assert read_hex_image(f"# comment\n\n{line}\n{line}\n") == bytes(range(128)) * 2
     with pytest.raises(errors.SpyreCodeImageError, match="255"):
@@ -520,7 +520,7 @@ def test_hex_image() -> None:
 
 
 def test_expressions() -> None:
-    """checklist R21"""
+    """runtime checklist R21"""
     inputs = HostInputs((ArgumentInputs((1 << 34,)),), {"n": 3})
     assert evaluate((Addr(0) + 49152) // 64, inputs) == ((1 << 34) + 49152) // 64
     assert evaluate(Sym("n") * 512 + Addr(0), inputs) == (1 << 34) + 1536
@@ -538,7 +538,7 @@ def _hcm() -> Any:
 
 
 def test_correction_tensor() -> None:
-    """checklist R22: round trip; every flipped bit of header tail and entries is detected."""
+    """runtime checklist R22: round trip; every flipped bit of header tail and entries is detected."""
     tensor = Correction(9, b"12345678", tuple(Entry(k, EntryKind.ADDRESS, -k) for k in range(5)))
     data = tensor.encode(512)
     assert Correction.decode(data) == tensor
@@ -552,7 +552,7 @@ def test_correction_tensor() -> None:
 
 
 def test_import_of_artefact_pulls_nothing_else() -> None:
-    """checklist R115"""
+    """runtime checklist R115"""
     script = (
         "import sys, spyrert.spyrecode; "
         "bad = [m for m in sys.modules if m.startswith('spyrert.') and not m.startswith('spyrert.spyrecode') "

@@ -95,7 +95,7 @@ def recorded(folder: Path) -> Path:
 
 
 def test_verify(recorded: Path, tmp_path: Path) -> None:
-    """checklist R24: exit codes, counts, the greatest difference with its place."""
+    """runtime checklist R24: exit codes, counts, the greatest difference with its place."""
     result = call("verify", recorded)
     assert (result.exit_code, result.stdout) == (0, "add: 1 outputs agree\n"), result.output
     result = call("verify", recorded, "--bind", "n=3", "--save-output", tmp_path / "out")
@@ -123,7 +123,7 @@ def test_verify(recorded: Path, tmp_path: Path) -> None:
 
 
 def test_verify_refusals(recorded: Path, tmp_path: Path) -> None:
-    """checklist R23, R24; fault M13: what cannot be launched says why."""
+    """runtime checklist R23, R24; fault M13: what cannot be launched says why."""
     files = [recorded / "verify" / f"{name}.npy" for name in ("arg0", "arg1", "expected2")]
 
     def refuse(text: str, *options: object) -> None:
@@ -186,7 +186,7 @@ def test_comparison() -> None:
 
 
 def test_check_functions(code: SpyreCode) -> None:
-    """checklist R23: the two cases that upstream lets pass silently."""
+    """runtime checklist R23: the two cases that upstream lets pass silently."""
     assert code.launch is not None
     good = np.zeros((4, 70), np.float16)
     assert verification.check_launch_spec(code.launch, [good] * 3) == []

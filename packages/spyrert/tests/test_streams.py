@@ -59,7 +59,7 @@ def call(
 
 
 def test_identity_and_pools(manual: Runtime) -> None:
-    """checklist R51: ids 1..32 round robin, then 1 again; high streams 33..64."""
+    """runtime checklist R51: ids 1..32 round robin, then 1 again; high streams 33..64."""
     normal = [manual.Stream() for _ in range(33)]
     assert [s.id for s in normal] == [*range(1, 33), 1]
     assert normal[0] == normal[32]
@@ -74,7 +74,7 @@ def test_identity_and_pools(manual: Runtime) -> None:
 
 
 def test_current_stream(manual: Runtime) -> None:
-    """checklist R52: per thread, nested, restored."""
+    """runtime checklist R52: per thread, nested, restored."""
     first, second = manual.Stream(), manual.Stream()
     with first:
         assert manual.current_stream() == first
@@ -92,7 +92,7 @@ def test_current_stream(manual: Runtime) -> None:
 
 
 def test_configuration() -> None:
-    """checklist R53, R113; fault M11"""
+    """runtime checklist R53, R113; fault M11"""
     assert RuntimeConfig.from_environment({}).host_compute_streams == 4
     read = RuntimeConfig.from_environment
     assert read({"TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS": "9"}).host_compute_streams == 8
@@ -108,7 +108,7 @@ def test_configuration() -> None:
 
 
 def test_fifo_and_independence(rt: Runtime) -> None:
-    """checklist R50, R54: order inside of a stream; a blocked stream delays nobody."""
+    """runtime checklist R50, R54: order inside of a stream; a blocked stream delays nobody."""
     first, second = rt.Stream(), rt.Stream()
     gate = EventGeneration(first.scheduler)
     seen: list[str] = []
@@ -124,7 +124,7 @@ def test_fifo_and_independence(rt: Runtime) -> None:
 
 
 def test_priorities(manual: Runtime) -> None:
-    """checklist R55: high first, but a normal stream at least once per nine picks."""
+    """runtime checklist R55: high first, but a normal stream at least once per nine picks."""
     normal, high = manual.Stream(), manual.Stream(priority=-1)
     seen: list[str] = []
     for _ in range(12):
@@ -138,7 +138,7 @@ def test_priorities(manual: Runtime) -> None:
 
 
 def test_events(manual: Runtime) -> None:
-    """checklist R56, R57, R63: signals after all prior work, waits bind to a generation, virtual times."""
+    """runtime checklist R56, R57, R63: signals after all prior work, waits bind to a generation, virtual times."""
     first, second = manual.Stream(), manual.Stream()
     seen: list[str] = []
     start, event = manual.Event(enable_timing=True), manual.Event(enable_timing=True)
@@ -172,7 +172,7 @@ def test_event_errors(manual: Runtime) -> None:
 
 
 def test_deadlock_is_reported(rt: Runtime) -> None:
-    """checklist R58; fault R8: two streams that wait for each other fail, both."""
+    """runtime checklist R58; fault R8: two streams that wait for each other fail, both."""
     first, second = rt.Stream(), rt.Stream()
     scheduler = first.scheduler
     one, two = EventGeneration(scheduler), EventGeneration(scheduler)
@@ -193,7 +193,7 @@ def test_deadlock_is_reported(rt: Runtime) -> None:
 
 @pytest.mark.sweep(default=30, full=1000)
 def test_user_events_never_deadlock(cases: int) -> None:
-    """checklist R58: random programs of user-level events always end."""
+    """runtime checklist R58: random programs of user-level events always end."""
     for seed in range(cases):
         rng = random.Random(seed)
         with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
@@ -206,7 +206,7 @@ def test_user_events_never_deadlock(cases: int) -> None:
 
 
 def test_poisoned_events(rt: Runtime) -> None:
-    """checklist R59; fault R7: an error on the producer reaches the consumer with its cause."""
+    """runtime checklist R59; fault R7: an error on the producer reaches the consumer with its cause."""
     producer, consumer, bystander = rt.Stream(), rt.Stream(), rt.Stream()
 
     def fail() -> None:
@@ -235,7 +235,7 @@ def test_poisoned_events(rt: Runtime) -> None:
 
 
 def test_sticky_first_error(rt: Runtime, make_add: MakeAdd) -> None:
-    """checklist R89, R90, R92 (one launch); faults R1, R4: first error wins and stays; others go on."""
+    """runtime checklist R89, R90, R92 (one launch); faults R1, R4: first error wins and stays; others go on."""
     device = rt.device()
     assert isinstance(device, MicroDevice)
     plan = rt.prepare_kernel(make_add())
@@ -275,7 +275,7 @@ def test_sticky_first_error(rt: Runtime, make_add: MakeAdd) -> None:
 
 
 def test_first_error_wins(manual: Runtime) -> None:
-    """checklist R90: a later error of the same stream becomes a note of the first."""
+    """runtime checklist R90: a later error of the same stream becomes a note of the first."""
     device = manual.device()
     assert isinstance(device, MicroDevice)
     tensor = manual.to_device(np.ones(4, np.float32))
@@ -293,7 +293,7 @@ def test_first_error_wins(manual: Runtime) -> None:
 
 
 def test_stream_ids_survive(rt: Runtime) -> None:
-    """checklist R93, R94: after destruction the id works again, old handles do not."""
+    """runtime checklist R93, R94: after destruction the id works again, old handles do not."""
     stream = rt.Stream()
     call(rt, stream, lambda: 1 / 0)
     with pytest.raises(errors.HostComputeError):
@@ -316,7 +316,7 @@ def test_stream_ids_survive(rt: Runtime) -> None:
 
 
 def test_destroy_drains_or_cancels(rt: Runtime) -> None:
-    """checklist R61; faults R17, R18: callbacks run exactly once in every case."""
+    """runtime checklist R61; faults R17, R18: callbacks run exactly once in every case."""
     drained, cancelled = rt.Stream(), rt.Stream()
     operation = call(rt, drained, lambda: None)
     drained.destroy()
@@ -364,7 +364,7 @@ def test_host_functions_may_not_wait(rt: Runtime) -> None:
 
 
 def test_idle_threads_sleep() -> None:
-    """checklist R60: no periodic wake-ups of an idle scheduler; many races lose none."""
+    """runtime checklist R60: no periodic wake-ups of an idle scheduler; many races lose none."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.THREAD)) as rt:
         stream = rt.Stream()
         for _ in range(500):
@@ -379,7 +379,7 @@ def test_idle_threads_sleep() -> None:
 
 
 def test_lost_and_duplicate_completions(rt: Runtime) -> None:
-    """checklist R97; runtime spec 3.8: duplicates are counted, a lost one becomes a timeout."""
+    """runtime checklist R97; runtime spec 3.8: duplicates are counted, a lost one becomes a timeout."""
     device = rt.device()
     assert isinstance(device, MicroDevice)
     device.faults.add(FaultSpec(FaultKind.COMPLETION_DUPLICATE))
@@ -393,7 +393,7 @@ def test_lost_and_duplicate_completions(rt: Runtime) -> None:
 
 
 def test_device_timeout(make_add: MakeAdd) -> None:
-    """checklist R96; fault R6"""
+    """runtime checklist R96; fault R6"""
     config = RuntimeConfig(progress=Progress.MANUAL, timeout_ns=1_000_000)
     with Runtime(MicroDevice, config) as rt:
         device = rt.device()
@@ -409,7 +409,7 @@ def test_device_timeout(make_add: MakeAdd) -> None:
 
 
 def test_lost_device(rt: Runtime, make_add: MakeAdd) -> None:
-    """checklist R95 (part); fault R12: every stream of the device fails, new work is refused."""
+    """runtime checklist R95 (part); fault R12: every stream of the device fails, new work is refused."""
     device = rt.device()
     assert isinstance(device, MicroDevice)
     stream = rt.Stream()
@@ -425,7 +425,7 @@ def test_lost_device(rt: Runtime, make_add: MakeAdd) -> None:
 
 
 def test_stale_correction_is_detected(manual: Runtime, make_add: MakeAdd) -> None:
-    """checklist R82 (negative side); fault R5: a correction of another launch is not used."""
+    """runtime checklist R82 (negative side); fault R5: a correction of another launch is not used."""
     plan = manual.prepare_kernel(make_add())
     tensors = [manual.to_device(np.ones((4, 70), np.float16)) for _ in range(3)]
     ticket = manual.launch(plan, [*tensors[:2], manual.empty((4, 70), "float16")], bindings={"n": 1})
@@ -436,7 +436,7 @@ def test_stale_correction_is_detected(manual: Runtime, make_add: MakeAdd) -> Non
 
 
 def test_hazard_tracker_orders_streams() -> None:
-    """checklist R64: with the tracker any program over four streams equals serial execution; without it some differ."""
+    """runtime checklist R64: with the tracker any program over four streams equals serial execution; without it some differ."""
     code = spin_kernel()
     different = 0
     for seed in range(12):
@@ -506,7 +506,7 @@ def makespan(h: int, t: int, c: int, count: int, overlap: Overlap, replicas: int
 
 @pytest.mark.sweep(default=12, full=500)
 def test_pipeline_timing_law(cases: int) -> None:
-    """checklist R83, R84: the closed forms of runtime spec 3.16.4, exactly."""
+    """runtime checklist R83, R84: the closed forms of runtime spec 3.16.4, exactly."""
     rng = random.Random(6)
     for _ in range(cases):
         h, t, c = (rng.choice([1, 7, 100, 1000, 2500]) for _ in range(3))
@@ -528,7 +528,7 @@ def test_pipeline_timing_law(cases: int) -> None:
 
 
 def test_plans_need_no_synchronisation(make_add: MakeAdd) -> None:
-    """checklist R82: streams launch one plan without any event or tracker, durations at random; every launch
+    """runtime checklist R82: streams launch one plan without any event or tracker, durations at random; every launch
     uses its own correction."""
     rng = random.Random(1)
     device = MicroDevice()
@@ -550,7 +550,7 @@ def test_plans_need_no_synchronisation(make_add: MakeAdd) -> None:
 
 
 def test_determinism(make_add: MakeAdd) -> None:
-    """checklist R114: the same random workload twice gives equal operation logs."""
+    """runtime checklist R114: the same random workload twice gives equal operation logs."""
 
     def run() -> list[tuple[Any, ...]]:
         rng = random.Random(3)
@@ -616,7 +616,7 @@ def test_shutdown_reports_leaks(make_add: MakeAdd) -> None:
 
 
 def test_devices(make_add: MakeAdd) -> None:
-    """checklist R95, R103 (part); fault M12: two devices of one runtime are independent."""
+    """runtime checklist R95, R103 (part); fault M12: two devices of one runtime are independent."""
     with Runtime(MicroDevice.factory, RuntimeConfig(progress=Progress.MANUAL), devices=2) as rt:
         assert rt.device_count() == 2
         assert rt.device_state(1) == "NOT_INITIALIZED"

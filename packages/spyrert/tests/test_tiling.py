@@ -113,7 +113,7 @@ def values(shape: tuple[int, ...], dtype: str = "float16") -> np.ndarray[Any, An
 
 
 def test_rows(rt: Runtime) -> None:
-    """checklist R69: four tiles, twelve operations in the order host, transfer, compute."""
+    """runtime checklist R69: four tiles, twelve operations in the order host, transfer, compute."""
     plan = rt.prepare_kernel(double((16, 100), row_layout((16, 100))))
     x = values((64, 100))
     tx, ty = rt.to_device(x, row_layout((64, 100))), rt.empty((64, 100), "float16", row_layout((64, 100)))
@@ -127,7 +127,7 @@ def test_rows(rt: Runtime) -> None:
 
 
 def test_tiling_may_be_refused(rt: Runtime) -> None:
-    """checklist R74; fault L5: the argument overrides the configuration."""
+    """runtime checklist R74; fault L5: the argument overrides the configuration."""
     code = double((16, 100), row_layout((16, 100)))
     layout = row_layout((64, 100))
     for allowed in (True, False):
@@ -158,7 +158,7 @@ def tiling_error(rt: Runtime, plan: Any, tensors: list[Any], text: str, **detail
 
 
 def test_refusals(rt: Runtime) -> None:
-    """checklist R73, R78; faults L6, L7, L8, L11: each names tensor and dimension, and changes nothing."""
+    """runtime checklist R73, R78; faults L6, L7, L8, L11: each names tensor and dimension, and changes nothing."""
     layout = row_layout
     plan = rt.prepare_kernel(double((16, 64), layout((16, 64))))
 
@@ -205,7 +205,7 @@ def test_refusals(rt: Runtime) -> None:
 
 
 def test_strides_decide(rt: Runtime) -> None:
-    """checklist R72; faults L9, L10: rows of a stick-tiled tensor are not contiguous."""
+    """runtime checklist R72; faults L9, L10: rows of a stick-tiled tensor are not contiguous."""
     packed = rt.prepare_kernel(double((16, 128), StickLayout.default((16, 128), "float16")))
     tensors = [rt.to_device(values((64, 128))), rt.empty((64, 128), "float16")]
     tiling_error(
@@ -222,7 +222,7 @@ def test_strides_decide(rt: Runtime) -> None:
 
 
 def test_stride_symbols(rt: Runtime) -> None:
-    """checklist R72: a kernel that takes strides as symbols walks tiles inside of larger tensors."""
+    """runtime checklist R72: a kernel that takes strides as symbols walks tiles inside of larger tensors."""
     tile, layout = (16, 128), StickLayout.default((16, 128), "float16")
     args = tuple(ArgSpec(role, tile, "float16", layout) for role in (Role.INPUT, Role.OUTPUT))
     columns = [
@@ -247,7 +247,7 @@ def test_stride_symbols(rt: Runtime) -> None:
 
 @pytest.mark.parametrize("overlap", list(Overlap), ids=lambda o: o.value)
 def test_staging(overlap: Overlap) -> None:
-    """checklist R72: with staging the packed kernel is correct on rows of a stick-tiled tensor; the ticket says how
+    """runtime checklist R72: with staging the packed kernel is correct on rows of a stick-tiled tensor; the ticket says how
     many copies that took, and nothing of it stays."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL, overlap=overlap)) as rt:
         plan = rt.prepare_kernel(double((16, 130), StickLayout.default((16, 130), "float16")))
@@ -268,7 +268,7 @@ def test_staging(overlap: Overlap) -> None:
 
 
 def test_two_dimensions(rt: Runtime) -> None:
-    """checklist R75: M x N tiles in row-major order give the untiled product."""
+    """runtime checklist R75: M x N tiles in row-major order give the untiled product."""
     code = matmul({"M": 1, "N": 32, "K": 32}, M=DimSpec("M"), N=DimSpec("N"))
     plan = rt.prepare_kernel(code)
     a, b = values((3, 32), "float32"), values((32, 64), "float32")
@@ -279,7 +279,7 @@ def test_two_dimensions(rt: Runtime) -> None:
 
 
 def test_reduction(rt: Runtime) -> None:
-    """checklist R76: K tiles accumulate in the kernel; each output tile is filled once, before its first step."""
+    """runtime checklist R76: K tiles accumulate in the kernel; each output tile is filled once, before its first step."""
     reduction = DimSpec("K", DimKind.REDUCTION, accumulate="kernel")
     code = matmul({"M": 1, "N": 32, "K": 32}, M=DimSpec("M"), N=DimSpec("N"), K=reduction)
     plan = rt.prepare_kernel(code)
@@ -308,7 +308,7 @@ def ragged(granularity: int) -> SpyreCode:
 
 
 def test_ragged_tail(rt: Runtime) -> None:
-    """checklist R77: 100 rows over a symbolic tile of at most 64 run as 64 and 36; granularity 8 refuses."""
+    """runtime checklist R77: 100 rows over a symbolic tile of at most 64 run as 64 and 36; granularity 8 refuses."""
     plan = rt.prepare_kernel(ragged(4))
     x = values((100, 64))
     layout = row_layout((100, 64))
@@ -326,7 +326,7 @@ def test_ragged_tail(rt: Runtime) -> None:
 
 
 def test_failure_inside(rt: Runtime) -> None:
-    """checklist R92; fault R9: tiles before the failure are right, those behind it never start."""
+    """runtime checklist R92; fault R9: tiles before the failure are right, those behind it never start."""
     device = rt.device()
     assert isinstance(device, MicroDevice)
     plan = rt.prepare_kernel(double((16, 64), row_layout((16, 64))))
@@ -367,14 +367,14 @@ def tile_view(
 
 @pytest.mark.parametrize(("shape", "order", "tile", "compatible"), TABLE)
 def test_compatibility_table(rt: Runtime, shape: Any, order: Any, tile: Any, compatible: bool) -> None:
-    """checklist R71: the table of runtime spec 3.14.4."""
+    """runtime checklist R71: the table of runtime spec 3.14.4."""
     view = tile_view(rt, shape, StickLayout.default(shape, "float16", order), tile)
     assert (not stride_mismatches(StickLayout.default(tile, "float16", order), tile, view)) is compatible
 
 
 @pytest.mark.sweep(default=200, full=3000)
 def test_compatibility_by_brute_force(rt: Runtime, cases: int) -> None:
-    """checklist R70, R71: the rule and the tile offsets against a comparison element by element."""
+    """runtime checklist R70, R71: the rule and the tile offsets against a comparison element by element."""
     rng = random.Random(7)
     seen = {True: 0, False: 0}
     for _ in range(cases):

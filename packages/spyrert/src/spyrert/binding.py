@@ -67,6 +67,10 @@ def check_tensors(plan: JobPlan, tensors: Sequence[object]) -> list[DeviceTensor
                 f"{label(index, spec)} is {type(tensor).__name__}, not a device tensor", index=index
             )
         if tensor.storage.context is not plan.context:
+            if tensor.device == plan.context.index:
+                raise DeviceMismatch(
+                    f"{label(index, spec)} belongs to another runtime than plan '{plan.name}'", index=index
+                )
             raise DeviceMismatch(
                 f"{label(index, spec)} is on device {tensor.device}, the plan on device {plan.context.index}",
                 index=index,

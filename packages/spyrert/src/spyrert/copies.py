@@ -11,7 +11,7 @@ import numpy as np
 from spyrert.device.protocol import Direction, Nest
 from spyrert.dtypes import dtype_name, numpy_dtype
 from spyrert.elements import element_offsets
-from spyrert.errors import DmaSizeError
+from spyrert.errors import ArgumentValueError, DmaSizeError
 from spyrert.execution import Access, Copy, HostCall, Operation
 from spyrert.tensor import DeviceTensor
 from spyrert.transfer import nests, pair_nests, reverse, view_nests
@@ -38,7 +38,10 @@ def as_host(array: Any, dtype: str | None = None) -> tuple[Array, str]:
 
     ``dtype="df16"`` says that a ``uint16`` array holds raw DLFloat16 numbers.
     """
-    data = np.asarray(array)
+    try:
+        data = np.asarray(array)
+    except (TypeError, ValueError) as error:
+        raise ArgumentValueError(f"a {type(array).__name__} cannot become an array: {error}") from error
     name = dtype_name(data.dtype) if dtype is None else dtype_name(dtype)
     wanted = numpy_dtype(name)
     if data.dtype != wanted:

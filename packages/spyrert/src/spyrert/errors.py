@@ -156,7 +156,15 @@ class ArgumentCountError(LaunchError):
 
 
 class ArgumentError(LaunchError):
-    """An argument is not a usable device tensor."""
+    """An argument cannot be used: no device tensor, stale, empty, of another runtime."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """A public function was given a value of the wrong Python type."""
+
+
+class ArgumentValueError(ArgumentError, ValueError):
+    """A public function was given a value that is never legal."""
 
 
 class DeviceMismatch(LaunchError):

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from spyrert import arguments
 from spyrert import binding as checks
 from spyrert.binding import Binding
 from spyrert.config import Overlap
@@ -211,7 +212,9 @@ def check(
     if stream.state.device != plan.context.index:
         raise DeviceMismatch(f"stream {stream} and plan '{plan.name}' are on different devices")
     stream.state.check()
-    checked = tuple(checks.check_tensors(plan, tensors))
+    checked = tuple(checks.check_tensors(plan, arguments.items(tensors, "tensors")))
+    if bindings is not None:
+        arguments.names(bindings, "bindings")
     binding = checks.bind(plan, checked, bindings, allow_tiled)
     if plan.launch is not None:
         exact = checks.check_exact(plan, checked, binding)
@@ -252,7 +255,8 @@ def _overrides(
     if symbolic_args is None:
         return ()
     values = []
-    for item in symbolic_args:
+    for item in arguments.items(symbolic_args, "symbolic_args"):
+        arguments.expect(item, SymbolicArg, "a symbolic argument")
         if not 0 <= item.tensor_id < len(tensors):
             raise SymbolBindingError(f"{item} names a tensor that is not passed")
         tensor = tensors[item.tensor_id]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spyrert.constants import STICK_BYTES
 from spyrert.dtypes import numpy_dtype
-from spyrert.errors import ArgumentError, LayoutMismatch
+from spyrert.errors import ArgumentError, ArgumentTypeError, ArgumentValueError, LayoutMismatch
 from spyrert.memory import CompositeAddress
 from spyrert.spyrecode.layout import Layout, LinearLayout, StickLayout, contiguous_strides, item_bytes
 
@@ -195,7 +195,9 @@ class DeviceTensor:
             if not (item is None or item is Ellipsis or isinstance(item, (int, slice))) or isinstance(
                 item, bool
             ):
-                raise TypeError(f"a device tensor is indexed by integers, slices, ... and None, not {item!r}")
+                raise ArgumentTypeError(
+                    f"a device tensor is indexed by integers, slices, ... and None, not {item!r}"
+                )
         used = sum(item is not None and item is not Ellipsis for item in items)
         if used > self.ndim:
             raise IndexError(f"{used} indices for a tensor of rank {self.ndim}")
@@ -208,8 +210,10 @@ class DeviceTensor:
     def transpose(self, *axes: int) -> DeviceTensor:
         """A view with permuted axes (default: reversed)."""
         order = axes or tuple(range(self.ndim))[::-1]
+        if not all(isinstance(axis, int) for axis in order):
+            raise ArgumentTypeError(f"axes must be integers, not {order}")
         if sorted(order) != list(range(self.ndim)):
-            raise ValueError(f"axes {order} do not permute a tensor of rank {self.ndim}")
+            raise ArgumentValueError(f"axes {order} do not permute a tensor of rank {self.ndim}")
         return DeviceTensor(
             self.storage,
             tuple(self.shape[a] for a in order),
@@ -219,12 +223,14 @@ class DeviceTensor:
 
     def expand(self, shape: Sequence[int]) -> DeviceTensor:
         """A view in which axes of size 1 (or missing in front) are repeated."""
+        if not isinstance(shape, Sequence) or not all(isinstance(size, int) for size in shape):
+            raise ArgumentTypeError(f"shape must be a sequence of integers, not {shape!r}")
         missing = len(shape) - self.ndim
         if missing < 0:
-            raise ValueError(f"cannot expand {self.shape} to {tuple(shape)}")
+            raise ArgumentValueError(f"cannot expand {self.shape} to {tuple(shape)}")
         strides = [0] * missing
         for have, want, stride in zip(self.shape, shape[missing:], self.strides, strict=True):
             if have not in (want, 1):
-                raise ValueError(f"cannot expand {self.shape} to {tuple(shape)}")
+                raise ArgumentValueError(f"cannot expand {self.shape} to {tuple(shape)}")
             strides.append(stride if have == want else 0)
         return DeviceTensor(self.storage, tuple(shape), tuple(strides), self.offset)

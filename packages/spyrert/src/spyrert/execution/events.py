@@ -7,9 +7,10 @@ user-level events can never form a cycle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spyrert.errors import EventError, EventPoisoned, SpyreError
+from spyrert.errors import ArgumentTypeError, EventError, EventPoisoned, SpyreError
 from spyrert.execution.operations import Signal, Wait
 
 if TYPE_CHECKING:
@@ -55,21 +56,36 @@ class Event:
 
     Args:
         enable_timing: whether :meth:`elapsed_time` may be asked.
+        current_stream: gives the stream of calls that name none.
     """
 
-    def __init__(self, enable_timing: bool = False) -> None:
+    def __init__(
+        self, enable_timing: bool = False, current_stream: Callable[[], Stream] | None = None
+    ) -> None:
         self.enable_timing = enable_timing
+        self._current_stream = current_stream
         self._generation: EventGeneration | None = None
 
-    def record(self, stream: Stream) -> None:
+    def _target(self, stream: Stream | None) -> Stream:
+        from spyrert.execution.streams import Stream as Handle
+
+        if stream is None and self._current_stream is not None:
+            return self._current_stream()
+        if not isinstance(stream, Handle):
+            raise ArgumentTypeError(f"an event is recorded and waited for on a Stream, not {stream!r}")
+        return stream
+
+    def record(self, stream: Stream | None = None) -> None:
         """Bind the event to this point of the stream; waits that are pending keep what they wait for."""
+        stream = self._target(stream)
         scheduler = stream.scheduler
         generation = EventGeneration(scheduler, self.enable_timing)
         scheduler.submit([(stream.state, Signal("event", event=generation))])
         self._generation = generation
 
-    def wait(self, stream: Stream) -> None:
+    def wait(self, stream: Stream | None = None) -> None:
         """Let the stream wait for the generation that is current now; never recorded: nothing to wait for."""
+        stream = self._target(stream)
         if self._generation is not None:
             stream.scheduler.submit([(stream.state, Wait("event", event=self._generation))])
 
@@ -94,6 +110,8 @@ class Event:
 
     def elapsed_time(self, end: Event) -> float:
         """Virtual milliseconds from this event to ``end``; both timed, reached, and of one device."""
+        if not isinstance(end, Event):
+            raise ArgumentTypeError(f"elapsed_time takes an Event, not {end!r}")
         first, last = self._generation, end._generation
         if not (self.enable_timing and end.enable_timing):
             raise EventError("elapsed_time needs events with enable_timing=True")

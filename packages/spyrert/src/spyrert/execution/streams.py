@@ -6,7 +6,7 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spyrert.errors import SpyreError, StreamDestroyed, StreamError, StreamInErrorState
+from spyrert.errors import ArgumentTypeError, SpyreError, StreamDestroyed, StreamError, StreamInErrorState
 from spyrert.execution.events import Event
 from spyrert.execution.operations import Operation
 
@@ -151,16 +151,18 @@ class Stream:
 
     def record_event(self, event: Event | None = None) -> Event:
         """Record an event (a new one by default) at this point."""
-        event = event or Event()
+        event = Event() if event is None else _event(event)
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
         """Let later operations wait for the event."""
-        event.wait(self)
+        _event(event).wait(self)
 
     def wait_stream(self, other: Stream) -> None:
         """Let later operations wait for everything that is on ``other`` now."""
+        if not isinstance(other, Stream):
+            raise ArgumentTypeError(f"a stream waits for a Stream, not {other!r}")
         self.wait_event(other.record_event())
 
     def destroy(self, cancel: bool = False) -> None:
@@ -173,6 +175,12 @@ class Stream:
     def _alive(self) -> None:
         if self.state.destroyed:
             raise StreamDestroyed(f"stream {self.id} was destroyed", device=self.device, stream_id=self.id)
+
+
+def _event(value: object) -> Event:
+    if not isinstance(value, Event):
+        raise ArgumentTypeError(f"{value!r} is no Event")
+    return value
 
 
 def _again(error: SpyreError) -> SpyreError:
