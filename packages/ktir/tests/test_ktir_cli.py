@@ -88,3 +88,47 @@ def test_fmt_of_bad_text() -> None:
 
 def test_unknown_command_is_a_bad_call() -> None:
     assert run("frobnicate")[0] == 2
+
+
+def test_stats(tmp_path: Path) -> None:
+    assert run("stats", "-", input=GOOD) == (
+        0,
+        "<stdin>: 3 operations (builtin 1, func 2)\n"
+        "  @f\n"
+        "    grid: none\n"
+        "    operations: func 1\n"
+        "    bytes loaded per tile: 0\n"
+        "    bytes stored per tile: 0\n",
+        "",
+    )
+    example = Path(__file__).parents[1] / "examples" / "matmul.mlir"
+    code, out, _ = run("stats", str(example))
+    assert code == 0
+    assert "    grid: 4 x 2\n" in out
+    assert "    bytes loaded per tile: global 30,720\n" in out
+    code, out, _ = run("stats", "--json", str(example), "-", input=GOOD)
+    first, second = json.loads(out)
+    assert (code, first["file"], second["file"]) == (0, str(example), "<stdin>")
+    (function,) = first["functions"]
+    assert function["grid"] == [4, 2]
+    assert function["loaded_bytes_per_tile"] == {"global": {"low": 30720, "high": 30720}}
+
+
+def test_stats_of_what_does_not_verify() -> None:
+    code, out, err = run("stats", "-", input="func.func @f() -> index { return }\n")
+    assert (code, out) == (1, "")
+    assert err.startswith("<stdin>:1:27: error: 'func.return' op has 0 operands")
+    code, _, err = run("stats", "-", input="func.func @f() attributes {grid = [0]} { return }\n")
+    assert (code, "Grid size must be positive (got 0)" in err) == (1, True)
+
+
+def test_graph() -> None:
+    code, whole, err = run("graph", "-", input=GOOD)
+    assert (code, err) == (0, "")
+    assert whole.startswith("digraph ktir {\n")
+    assert '[label="builtin.module"]' in whole
+    code, part, _ = run("graph", "--function", "f", "-", input=GOOD)
+    assert (code, "builtin.module" in part, "func.func @f" in part) == (0, False, True)
+    code, _, err = run("graph", "--function", "g", "-", input=GOOD)
+    assert (code, "has no function 'g'" in err) == (2, True)
+    assert run("graph", "-", input="module {")[0] == 1

@@ -1,4 +1,4 @@
-"""The command line: ``ktir check`` and ``ktir fmt``.
+"""The command line: ``ktir check``, ``fmt``, ``stats`` and ``graph``.
 
 Exit codes: 0 good, 1 the input is bad, 2 the call is bad.  Diagnostics go to stderr.
 """
@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ktir import __version__
 from ktir.context import Context
 from ktir.dialects.builtin import Module
+from ktir.dialects.func import Func
 from ktir.errors import Diagnostic, KtirError, ParseError
+from ktir.ir import Operation, symbol_name
 from ktir.parser import parse
 from ktir.printer import print_module
 from ktir.reporting import diagnostics_of, render, to_json
-from ktir.verifier import collect
+from ktir.verifier import collect, verify
+
+if TYPE_CHECKING:
+    from ktir.statistics import ModuleStatistics
 
 STDIN = "<stdin>"
 
@@ -75,16 +83,25 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         sys.exit(1)
 
 
-def _parse_or_exit(path: str) -> Module:
+@contextmanager
+def _diagnosed() -> Iterator[dict[str, str]]:
+    """Prints the diagnostics of an error of ktir and ends with exit code 1.
+
+    Gives a table for the texts of files, by name, so that the diagnostics can show the line.
+    """
     sources: dict[str, str] = {}
     try:
-        name, text = read_source(path)
-        sources[name] = text
-        return parse(text, Context(), name)
+        yield sources
     except KtirError as error:
         for diagnostic in diagnostics_of(error):
             click.echo(render(diagnostic, sources), err=True)
         sys.exit(1)
+
+
+def _read(path: str, sources: dict[str, str]) -> Module:
+    name, text = read_source(path)
+    sources[name] = text
+    return parse(text, Context(), name)
 
 
 @main.command()
@@ -94,6 +111,69 @@ def _parse_or_exit(path: str) -> Module:
 @click.option("--keep-names", is_flag=True, help="Keep the names of values as in FILE where possible.")
 def fmt(file: str, generic: bool, locations: bool, keep_names: bool) -> None:
     """Print the canonical text of FILE ('-' is standard input).  FILE is parsed, not verified."""
-    module = _parse_or_exit(file)
-    names = "source" if keep_names else "canonical"
-    click.echo(print_module(module, generic, locations=locations, names=names), nl=False)
+    with _diagnosed() as sources:
+        module = _read(file, sources)
+        names = "source" if keep_names else "canonical"
+        text = print_module(module, generic, locations=locations, names=names)
+    click.echo(text, nl=False)
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one entry a FILE, on stdout.")
+def stats(files: tuple[str, ...], as_json: bool) -> None:
+    """Count operations by dialect, and the bytes that one compute tile loads and stores.
+
+    Each FILE ('-' is standard input) is verified first.  Nothing is run: where a branch or the number of a
+    loop's iterations is known only at run time, the count is a range.
+    """
+    from ktir.statistics import statistics
+    from ktir.statistics import to_json as counts_json
+
+    counted = []
+    for path in files:
+        with _diagnosed() as sources:
+            module = _read(path, sources)
+            verify(module)
+            counted.append((STDIN if path == "-" else path, statistics(module)))
+    if as_json:
+        click.echo(json.dumps([{"file": name, **counts_json(found)} for name, found in counted], indent=2))
+        return
+    for name, found in counted:
+        _print_statistics(name, found)
+
+
+def _print_statistics(name: str, found: ModuleStatistics) -> None:
+    click.echo(f"{name}: {sum(found.operations.values())} operations ({_listed(found.operations)})")
+    for function in found.functions:
+        grid = "none" if function.grid is None else " x ".join(map(str, function.grid))
+        click.echo(f"  @{function.name}")
+        click.echo(f"    grid: {grid}")
+        click.echo(f"    operations: {_listed(function.operations)}")
+        click.echo(f"    bytes loaded per tile: {_listed(function.traffic.loaded) or 0}")
+        click.echo(f"    bytes stored per tile: {_listed(function.traffic.stored) or 0}")
+
+
+def _listed(counts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+@main.command()
+@click.argument("file", metavar="FILE")
+@click.option("--function", metavar="NAME", help="Draw only this function.")
+def graph(file: str, function: str | None) -> None:
+    """Print the def-use graph of FILE ('-' is standard input) for Graphviz: ktir graph k.mlir | dot -Tsvg.
+
+    FILE is parsed, not verified.
+    """
+    from ktir.drawing import dot
+
+    with _diagnosed() as sources:
+        module = _read(file, sources)
+    root: Operation | None = module
+    if function is not None:
+        named = (op for op in module.walk() if isinstance(op, Func) and symbol_name(op) == function)
+        root = next(named, None)
+    if root is None:
+        raise click.UsageError(f"'{file}' has no function '{function}'")
+    click.echo(dot(root), nl=False)
