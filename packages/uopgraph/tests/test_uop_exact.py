@@ -34,6 +34,7 @@ from uopgraph.ops import GroupOp
 from uopgraph.pattern import Rule
 from uopgraph.symbolic.fast import fast_only
 from uopgraph.symbolic.poison import poison
+from uopgraph.symbolic.structure import branches
 
 NUMPY: dict[DType, Any] = {
     dtypes.bool: np.bool_,
@@ -141,7 +142,7 @@ def numpy_op(n: UOp, x: list[Any]) -> Any:
         Ops.FLOOR: np.floor,
         Ops.CEIL: np.ceil,
         Ops.ROUND_EVEN: np.rint,
-        Ops.POW: np.power,
+        Ops.POW: lambda a, b: np.power(a, b if common.is_float else np.maximum(b, 0)),
         Ops.ATAN2: np.arctan2,
         Ops.ERF: np.vectorize(math.erf, otypes=[np.float64]),
         Ops.RSQRT: lambda v: 1 / np.sqrt(v),
@@ -150,7 +151,8 @@ def numpy_op(n: UOp, x: list[Any]) -> Any:
     if n.op is Ops.RECIPROCAL:
         return (np.ones_like(x[0]) / x[0]).astype(target)
     if n.op is Ops.CDIV:
-        return np.trunc(x[0].astype(np.float64) / np.where(x[1] == 0, 1, x[1])).astype(target)
+        divisor = np.where(x[1] == 0, 1, x[1]).astype(target)
+        return np.floor_divide(x[0] - np.fmod(x[0], divisor), divisor).astype(target)
     if n.op in GroupOp.Rounding and not common.is_float:
         return x[0]
     return np.asarray(table[n.op](*x)).astype(target)
@@ -359,6 +361,12 @@ def test_bools_exhaustively(dtype: DType) -> None:
 # every rule, on graphs made from its own pattern ------------------------------------------------
 
 SAMPLED = (dtypes.int8, dtypes.uint8, dtypes.bool, dtypes.weakint, dtypes.float16, dtypes.float32)
+#: Drawn only where a pattern asks for them: their domains are sampled.
+WIDE = (dtypes.uint16, dtypes.int64, dtypes.uint64, dtypes.uint32, dtypes.int32)
+#: Bounds of the variables m and n of strong integers; products of the widest fit 32 bits.
+NARROW = [(1, 5), (0, 3), (-8, 8), (-5, -1), (-120, 120), (-46340, 46340), (0, 46340), (2, 2)]
+#: Axes of the oracle's arrays: one for each variable that may stand beside the others.
+AXES = "xypqmn"
 UNARY = dict.fromkeys(GroupOp.Unary | GroupOp.Cast, 1)
 ARITY = {**UNARY, **dict.fromkeys(GroupOp.Binary, 2), **dict.fromkeys(GroupOp.Ternary, 3)}
 
@@ -375,6 +383,7 @@ class Sampler:
         self.main = main
         self.bound: dict[str, UOp] = {}
         self.bounds = {name: rng.choice([(-8, 8), (0, 8), (1, 5), (0, 3)]) for name in "ij"}
+        self.narrow = {name: rng.choice(NARROW) for name in "mn"}
 
     def leaf(self, dtype: DType) -> UOp:
         rng = self.rng
@@ -387,6 +396,10 @@ class Sampler:
             v = UOp.variable(name, *self.bounds[name])
             c = rng.choice([-3, -1, 2, 3, 4, 6])
             return rng.choice([v, v, v, v * c, v * c + rng.randint(-5, 5), v // c, v % c, v * 4 + 2])
+        if dtype.is_int and rng.random() < (0.8 if dtype is dtypes.int64 else 0.3):
+            name = rng.choice("mn")
+            low, high = (min(max(b, dtype.min), dtype.max) for b in self.narrow[name])
+            return UOp.variable(f"{name}_{dtype.name}", low, high, dtype)
         return variable(f"{rng.choice('xy')}_{dtype.name}", dtype)
 
     def constant(self, dtype: DType, arg: Any = None) -> UOp:
@@ -405,7 +418,7 @@ class Sampler:
     def dtype_of(self, pattern: UPat, wanted: DType | None) -> DType:
         if pattern.dtype is None:
             return wanted or self.main
-        usable = [d for d in SAMPLED if d in pattern.dtype]
+        usable = [d for d in SAMPLED if d in pattern.dtype] or [d for d in WIDE if d in pattern.dtype]
         if not usable:
             raise NoSampleError
         return wanted if wanted in usable else self.main if self.main in usable else self.rng.choice(usable)
@@ -462,7 +475,7 @@ class Sampler:
             raise NoSampleError
         if dtype is dtypes.bool and op in {Ops.SUB, Ops.NEG} | GroupOp.Shift | GroupOp.IntDivision:
             raise NoSampleError
-        if not dtype.is_float and op in {Ops.FDIV, Ops.POW, Ops.ATAN2, Ops.THREEFRY, Ops.MULACC}:
+        if not dtype.is_float and op in {Ops.FDIV, Ops.ATAN2, Ops.THREEFRY, Ops.MULACC}:
             raise NoSampleError
         if dtype is dtypes.weakint and op is Ops.SHL:
             raise NoSampleError  # the oracle has 64 bits
@@ -477,21 +490,30 @@ class Sampler:
         return [dtype] * ARITY[op]
 
 
+def along(name: str, values: Any) -> Any:
+    """`values` on the axis of the variables called like `name`."""
+    axis = AXES.index({"i": "x", "j": "y"}.get(name[0], name[0]))
+    return np.asarray(values).reshape([-1 if k == axis else 1 for k in range(len(AXES))])
+
+
+def wide_values(dtype: DType) -> Any:
+    """Corners and random bits of an integer dtype whose domain is too large to be listed."""
+    corners = [0, 1, 2, 3, dtype.max, dtype.max - 1, dtype.min, dtype.min + 1, dtype.max // 2, 1 << 31]
+    bits = np.random.default_rng(3).integers(0, 256, (40, dtype.itemsize), dtype=np.uint8)
+    inside = [c for c in corners if dtype.min <= c <= dtype.max]
+    return np.concatenate([np.array(inside, dtype=NUMPY[dtype]), bits.view(NUMPY[dtype]).reshape(-1)])
+
+
 def sample_env() -> dict[str, Any]:
-    """Full domains for 8-bit integers, special values for floats; each variable has its own axis."""
-    env: dict[str, Any] = {}
-    for name, axis in (("p", 2), ("q", 3)):
-        env[name] = np.array([False, True]).reshape([2 if k == axis else 1 for k in range(4)])
-    for i, name in enumerate("xy"):
+    """Full domains for 8-bit integers, special values for floats, corners and random bits for wide integers."""
+    env: dict[str, Any] = {name: along(name, [False, True]) for name in "pq"}
+    for name in "xy":
         for d in (dtypes.int8, dtypes.uint8):
-            env[f"{name}_{d.name}"] = integer_env(d)["xy"[i]].reshape(
-                [256 if k == i else 1 for k in range(4)]
-            )
+            env[f"{name}_{d.name}"] = along(name, np.arange(d.min, d.max + 1).astype(NUMPY[d]))
         for d in (dtypes.float16, dtypes.float32):
-            v = float_values(d)
-            env[f"{name}_{d.name}"] = v.reshape([len(v) if k == i else 1 for k in range(4)])
-    for i, name in enumerate("ij"):
-        env[name] = np.arange(9).reshape([9 if k == i else 1 for k in range(4)])
+            env[f"{name}_{d.name}"] = along(name, float_values(d))
+        for d in WIDE:
+            env[f"{name}_{d.name}"] = along(name, wide_values(d))
     return env
 
 
@@ -511,19 +533,22 @@ def matches(rule: Rule, rng: random.Random, tries: int) -> list[tuple[UOp, UOp]]
     return found
 
 
-RULES = list(enumerate(symbolic.rules))
+RULES = list(enumerate((*symbolic.rules, *branches.rules)))
 #: Rules whose graphs are no scalar expressions or need one more fact; they have tests of their own.
 ELSEWHERE: set[str] = set()
 
 
 def domain(node: UOp, env: dict[str, Any]) -> dict[str, Any]:
-    """The environment restricted to the declared bounds of the weak variables."""
+    """The environment with the declared domain of every variable that has one: all of it, or its corners."""
     out = dict(env)
     for v in node.variables():
-        if v.dtype is dtypes.weakint:
-            axis = "ij".index(v.expr)
-            span = np.arange(v.vmin, v.vmax + 1)
-            out[v.expr] = span.reshape([len(span) if k == axis else 1 for k in range(4)])
+        if v.arg.vmin_vmax is None:
+            continue
+        low, high = v.arg.vmin_vmax
+        span = (
+            np.arange(low, high + 1) if high - low < 20 else np.unique(np.linspace(low, high, 15, dtype=int))
+        )
+        out[v.expr] = along(v.expr, span.astype(NUMPY[v.dtype]))
     return out
 
 
@@ -546,7 +571,12 @@ def test_every_rule_is_sound_and_fires(number: int, rule: Rule, cases: int) -> N
         assert node.shape_or_none == result.shape_or_none or result.is_invalid, rule.location
 
 
-SHAPES = {"x": (3, 1), "y": (4,), "p": (3, 4), "q": (1, 4), "i": (3, 1), "j": (4,)}
+SHAPES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys("xim", (3, 1)),
+    **dict.fromkeys("yjn", (4,)),
+    "p": (3, 4),
+    "q": (1, 4),
+}
 
 
 def shaped(node: UOp) -> UOp:

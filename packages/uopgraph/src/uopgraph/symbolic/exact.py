@@ -8,6 +8,7 @@ from uopgraph.pattern import PatternMatcher
 from uopgraph.symbolic.general import general
 from uopgraph.symbolic.poison import poison
 from uopgraph.symbolic.simple import simple
+from uopgraph.symbolic.strong import strong
 from uopgraph.symbolic.weakint import weakint
 
-symbolic: Final[PatternMatcher] = poison + simple + weakint + general
+symbolic: Final[PatternMatcher] = poison + simple + weakint + strong + general

@@ -89,7 +89,44 @@ def _factor_out(root: UOp) -> UOp | None:
     return root.rebuild((inside[0].uprod(*inside[1:]), *ranges)).uprod(*out)
 
 
+def _over_one_plus(root: UOp, x: UOp, d: UOp) -> UOp | None:
+    """A16: ``x / (1 + x)`` is ``1 - 1/(1 + x)``: finite where x is infinite."""
+    return broadcast(_one_minus(d), root) if _is_one_plus(d, x) else None
+
+
+def _over_one_plus_scaled(root: UOp, x: UOp, d: UOp, y: UOp) -> UOp | None:
+    """A16: ``x * (1/(1 + x) * y)`` is ``(1 - 1/(1 + x)) * y``."""
+    return broadcast(_one_minus(d) * y, root) if _is_one_plus(d, x) else None
+
+
+def _over_one_plus_in_sum(root: UOp, x: UOp, d: UOp, y: UOp) -> UOp | None:
+    """A16: ``x * (1/(1 + x) + y)`` is ``1 - 1/(1 + x) + x*y``."""
+    return broadcast(_one_minus(d) + x * y, root) if _is_one_plus(d, x) else None
+
+
+def _is_one_plus(d: UOp, x: UOp) -> bool:
+    """Whether `d` is ``x + 1``, written in either order."""
+    return any(
+        a is x and b.op is Ops.CONST and b.arg is not Invalid and float(b.arg) == 1.0
+        for a, b in (d.src, d.src[::-1])
+    )
+
+
+def _one_minus(d: UOp) -> UOp:
+    one = UOp.const(1.0, d.dtype)
+    return one + one / d * UOp.const(-1.0, d.dtype)
+
+
+def _split_reciprocal(root: UOp, x: UOp, c: UOp) -> UOp | None:
+    """A16: the reciprocal of ``x * c`` is a product by a constant."""
+    if c.arg is Invalid or float(c.arg) == 0 or not x.dtype is c.dtype is root.dtype:
+        return None
+    return x.reciprocal() * UOp.const(1 / float(c.arg), c.dtype)
+
+
 _y: Final = UPat.var("y", _F)
+_d: Final = UPat(Ops.ADD, _F, name="d")
+_inverse: Final = UPat.any(UPat(Ops.RECIPROCAL, _F, (_d,)), UPat(Ops.FDIV, _F, (UPat.const(1), _d)))
 _recip: Final = UPat(Ops.RECIPROCAL, src=(_x,))
 
 fast_only: Final = PatternMatcher(
@@ -125,7 +162,19 @@ fast_only: Final = PatternMatcher(
             UPat(Ops.FDIV, _F, (UPat(Ops.FDIV, _F, (_x, _y)), UPat.var("z", _F)), name="root"),
             lambda root, x, y, z: x / (y * z) if y is not z else None,
         ),
-        # reciprocal products
+        # A16
+        (UPat(Ops.FDIV, _F, (_x, _d), name="root"), _over_one_plus),
+        (UPat(Ops.MUL, _F, [_x, _inverse], name="root"), _over_one_plus),
+        (UPat(Ops.MUL, _F, [_x, UPat(Ops.MUL, _F, [_inverse, _y])], name="root"), _over_one_plus_scaled),
+        (UPat(Ops.MUL, _F, [_x, UPat(Ops.ADD, _F, [_inverse, _y])], name="root"), _over_one_plus_in_sum),
+        (
+            UPat(Ops.RECIPROCAL, _F, (UPat(Ops.MUL, _F, [_x, UPat.cvar("c", _F)]),), name="root"),
+            _split_reciprocal,
+        ),
+        (
+            UPat(Ops.RECIPROCAL, _F, (UPat(Ops.MUL, _F, (_x, _x)),), name="root"),
+            lambda root, x: x.reciprocal() * x.reciprocal(),
+        ),
         (UPat(Ops.MUL, _F, [_x, _recip], name="root"), lambda root, x: const_of(1, root)),
         (UPat(Ops.REDUCE, _F, name="root"), _factor_out),
     ]

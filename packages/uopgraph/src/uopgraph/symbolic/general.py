@@ -217,6 +217,13 @@ def _through(root: UOp, x: UOp) -> UOp | None:
     return x.cast(root.dtype) if ints and middle.min <= x.vmin <= x.vmax <= middle.max else None
 
 
+def _cast_of_sum(root: UOp, x: UOp, c: UOp) -> UOp | None:
+    """A14: a cast of ``x + c`` from the weak integer is ``cast(x) + c``: both wrap modulo 2**n."""
+    if x.is_invalid or c.is_invalid:
+        return None
+    return x.cast(root.dtype) + UOp.const(c.arg, root.dtype)
+
+
 def _to_bool(root: UOp, x: UOp) -> UOp | None:
     """S18: a cast to bool is a comparison with 0."""
     return None if x.dtype is dtypes.bool else x.ne(UOp.const(0, x.dtype))
@@ -260,6 +267,11 @@ general: Final = PatternMatcher(
         ),
         (UPat(Ops.OR, dtypes.bool, (_x, UPat.const(False, dtypes.bool)), name="root"), same),
         (UPat(Ops.OR, dtypes.bool, (_x, _true), name="root"), lambda root, x: const_of(True, root)),
+        (UPat(Ops.XOR, dtypes.bool, (_x, UPat.const(False, dtypes.bool)), name="root"), same),
+        (
+            UPat(Ops.XOR, dtypes.bool, (_x, _true), name="root"),
+            lambda root, x: broadcast(x.logical_not(), root) if not root.src[1].is_invalid else None,
+        ),
         # S12
         (UPat(tuple(GroupOp.Rounding), _EXACT, (UPat.var("x", _EXACT),), name="root"), same),
         # S19
@@ -309,7 +321,7 @@ general: Final = PatternMatcher(
         (
             UPat(
                 Ops.FLOORDIV,
-                dtypes.ints,
+                (dtypes.weakint, *dtypes.ints),
                 (UPat(Ops.AND, src=(_x, UPat.cvar("m"))), UPat.cvar("d")),
                 name="root",
             ),
@@ -383,6 +395,16 @@ general: Final = PatternMatcher(
         (UPat(Ops.CAST, name="root", src=(UPat(Ops.CAST, src=(_x,)),)), _round_trip),
         (UPat(Ops.CAST, name="root", src=(UPat(Ops.CAST, src=(_x,)),)), _through),
         (UPat(Ops.CAST, dtypes.bool, (_x,), name="root"), _to_bool),
+        # A14
+        (
+            UPat(
+                Ops.CAST,
+                _STRONG,
+                (UPat(Ops.ADD, dtypes.weakint, (UPat.var("x", dtypes.weakint), UPat.cvar("c"))),),
+                name="root",
+            ),
+            _cast_of_sum,
+        ),
         (
             UPat(Ops.BITCAST, name="root", src=(UPat(Ops.BITCAST, src=(_x,)),)),
             lambda root, x: x.bitcast(root.dtype) if x.dtype.itemsize == root.src[0].dtype.itemsize else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from uopgraph.dtype import dtypes
 from uopgraph.movement_sugar import same_size
@@ -222,6 +222,40 @@ def _factor_out(root: UOp) -> UOp | None:
 
 reductions: Final = PatternMatcher([(UPat(Ops.REDUCE, name="root"), _factor_out)])
 
-structure: Final = views + effects + reductions
+# casts (A11) and negated sums (A3) --------------------------------------------------------------
 
-__all__ = ["effects", "reductions", "structure", "views"]
+
+def _cast_branches(root: UOp, c: UOp, t: UOp, f: UOp) -> UOp | None:
+    """A11: a cast moves into the branches of a WHERE when it folds away in one of them."""
+    if t.is_invalid or f.is_invalid or not (t.op is Ops.CONST or f.op is Ops.CONST):
+        return None
+    return c.where(t.cast(root.dtype), f.cast(root.dtype))
+
+
+def _negated_sum(root: UOp, x: UOp, y: UOp) -> UOp | None:
+    """A3: ``-(x + y)`` of strong integers is ``-x + -y``, so that terms of both signs meet in one sum."""
+    return None if x.dtype is not y.dtype else x * UOp.const(-1, x.dtype) + y * UOp.const(-1, y.dtype)
+
+
+def _sum(dtype: Any) -> UPat:
+    return UPat(Ops.ADD, dtype, (_x, UPat.var("y")))
+
+
+branches: Final = PatternMatcher(
+    [
+        (
+            UPat(
+                Ops.CAST,
+                name="root",
+                src=(UPat(Ops.WHERE, src=(UPat.var("c"), UPat.var("t"), UPat.var("f"))),),
+            ),
+            _cast_branches,
+        ),
+        (UPat(Ops.MUL, dtypes.sints, (_sum(dtypes.sints), UPat.const(-1)), name="root"), _negated_sum),
+        *((UPat(Ops.MUL, d, (_sum(d), UPat.const(d.max)), name="root"), _negated_sum) for d in dtypes.uints),
+    ]
+)
+
+structure: Final = views + effects + reductions + branches
+
+__all__ = ["branches", "effects", "reductions", "structure", "views"]
