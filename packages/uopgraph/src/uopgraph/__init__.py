@@ -10,6 +10,7 @@ from uopgraph import factors as _factors
 from uopgraph import hashing as _hashing
 from uopgraph import infer as _infer
 from uopgraph.args import AddrSpace, AxisType, BufferizeOpts, CallInfo, Device, KernelInfo, ParamArg
+from uopgraph.commit import commit
 from uopgraph.dtype import (
     ConstFloat,
     ConstValue,
@@ -90,6 +91,7 @@ __all__ = [
     "as_shape",
     "can_lossless_cast",
     "checking",
+    "commit",
     "consumer_map",
     "dtypes",
     "dump",
