@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from uopgraph import (
+    ArityError,
     AxisType,
     BufferizeOpts,
     ConstFloat,
@@ -363,7 +364,7 @@ def test_violation_names_the_node() -> None:
 )
 def test_bad_nodes_are_refused(make: Any) -> None:
     """graph spec 13"""
-    with pytest.raises((SpecError, DTypeError, DeviceError, AttributeError)):
+    with pytest.raises((SpecError, ArityError, DTypeError, DeviceError)):
         make(buf(4, 6))
 
 

@@ -26,6 +26,7 @@ from uopgraph.dtype import (
     truncate,
 )
 from uopgraph.errors import (
+    ArityError,
     BoundError,
     BroadcastError,
     DeviceError,
@@ -58,6 +59,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AddrSpace",
+    "ArityError",
     "AxisType",
     "BottomUpGate",
     "BoundError",

@@ -19,7 +19,7 @@ from uopgraph.dtype import (
 from uopgraph.errors import BoundError, BroadcastError, DeviceError, DTypeError, ShapeError
 from uopgraph.movement_sugar import MovementSugar, same_size, sint
 from uopgraph.operators import Operators
-from uopgraph.ops import Ops
+from uopgraph.ops import GroupOp, Ops
 
 #: Numbers for storage that is built without one. The only counter of the package.
 _slots: Final = itertools.count()
@@ -93,16 +93,42 @@ class Builders(Operators, MovementSugar):
     def range(
         cls, bound: Any, id: int, axis_type: AxisType = AxisType.LOOP, *more: int, dtype: DType = dtypes.index
     ) -> Self:
-        """A RANGE over ``[0, bound)``; negative ids are reserved (-1 is the DEVICE axis)."""
-        return cls(Ops.RANGE, None, (cls.const(bound, dtype),), (id, *more, axis_type))
+        """A RANGE over ``[0, bound)``; negative ids are reserved (-1 is the DEVICE axis).
+
+        Raises :class:`ShapeError` for a bound that is negative or no integer.
+        """
+        end = cls._extent("RANGE", bound)
+        return cls(
+            Ops.RANGE,
+            None,
+            (end.cast(dtype) if end.op is not Ops.CONST else cls.const(end.arg, dtype),),
+            (id, *more, axis_type),
+        )
+
+    @classmethod
+    def _extent(cls, op: str, size: Any) -> Self:
+        """A size as a node: an integer that is not negative."""
+        node = cls.const(size) if isinstance(size, cls | bool | int | float) else None
+        if node is None or not node.dtype.is_int:
+            raise ShapeError(op, f"a size must be an integer, got {size!r}")
+        if node.op is Ops.CONST and node.arg < 0:
+            raise ShapeError(op, f"negative size {node.arg}")
+        return node
 
     @classmethod
     def variable(
         cls, name: str, low: int, high: int, dtype: DType = dtypes.weakint, multiple_of: int = 1
     ) -> Self:
-        """A named integer in ``[low, high]``, a multiple of `multiple_of`."""
+        """A named value in ``[low, high]``, a multiple of `multiple_of`.
+
+        Raises :class:`BoundError` for an empty interval, or one that leaves the dtype.
+        """
         if low > high:
             raise BoundError(f"Variable {name}: [{low}, {high}] is empty")
+        if not dtype.is_weak and not dtype.min <= low <= high <= dtype.max:
+            raise BoundError(f"Variable {name}: [{low}, {high}] leaves {dtype.name}")
+        if multiple_of < 1:
+            raise BoundError(f"Variable {name}: no multiple of {multiple_of}")
         arg = ParamArg(
             -1,
             dtype,
@@ -134,14 +160,40 @@ class Builders(Operators, MovementSugar):
         dtype = least_upper_dtype(self.dtype, own)
         return type(self).const(value, self.dtype if dtype is self.dtype else own)
 
+    def _binary(self, op: Ops, other: Any, swap: bool = False) -> Self:
+        """`op` on two operands of one dtype: a strong operand of another one is cast to the promotion."""
+        other = self.operand(other)
+        a, b = (other, self) if swap else (self, other)
+        if a.dtype is not b.dtype:
+            if op in GroupOp.Shift:
+                b = (
+                    b
+                    if b.dtype in (dtypes.uint32, dtypes.weakint) or not b.dtype.is_int
+                    else b.cast(dtypes.uint32)
+                )
+            else:
+                a, b = a._promoted(b)
+        return a.alu(op, b)
+
+    def _promoted(self, other: Self) -> tuple[Self, Self]:
+        """Both in their common dtype; what has no width of its own fits beside any and stays."""
+        common = least_upper_dtype(self.dtype, other.dtype)
+
+        def fitted(x: Self) -> Self:
+            free = x.dtype is common or x.dtype.is_weak or (x.op is Ops.CONST and x.arg is Invalid)
+            return x if free else x.cast(common)
+
+        return fitted(self), fitted(other)
+
     def _branches(self, then: Any, otherwise: Any) -> tuple[Self, Self]:
-        if isinstance(then, type(self)):
-            first: Self = then
-            return first, first.operand(otherwise)
-        if isinstance(otherwise, type(self)):
-            second: Self = otherwise
-            return second.operand(then), second
-        return type(self).const(then), type(self).const(otherwise)
+        cls = type(self)
+        if isinstance(then, cls):
+            first, second = then, then.operand(otherwise)
+        elif isinstance(otherwise, cls):
+            first, second = otherwise.operand(then), otherwise
+        else:
+            first, second = cls.const(then), cls.const(otherwise)
+        return (first, second) if first.dtype is second.dtype else first._promoted(second)
 
     def __neg__(self) -> Self:
         return self.logical_not() if self.dtype is dtypes.bool else super().__neg__()
@@ -168,17 +220,17 @@ class Builders(Operators, MovementSugar):
             a = a.cast(dtype)
         if not b.dtype.is_float:
             b = b.cast(dtype)
-        return a.alu(Ops.FDIV, b)
+        return a._binary(Ops.FDIV, b)
 
     def __rtruediv__(self, other: Any) -> Self:
         return self.operand(other) / self
 
     def minimum(self, other: Any) -> Self:
         """The lesser value: the maximum of inverses (negation of floats, not of integers and bools)."""
-        other = self.operand(other)
-        if self.dtype.is_float or other.dtype.is_float:
-            return -((-self).maximum(-other))
-        return ~((~self).maximum(~other))
+        a, b = self._promoted(self.operand(other))
+        if a.dtype.is_float or b.dtype.is_float:
+            return -((-a).maximum(-b))
+        return ~((~a).maximum(~b))
 
     def usum(self, *others: Self) -> Self:
         """Left fold with + (or for bools)."""
@@ -337,9 +389,15 @@ class Builders(Operators, MovementSugar):
 
     @classmethod
     def storage(cls, op: Ops, arg: ParamArg, shape: Sequence[Any] | None) -> Self:
-        """A BUFFER, ALLOC or PARAM; a shape of None means that it has none."""
+        """A BUFFER, ALLOC or PARAM; a shape of None means that it has none.
+
+        Raises :class:`DTypeError` for storage of a weak dtype, :class:`ShapeError` for a size that is
+        negative or no integer.
+        """
         if arg.dtype.is_weak and arg.addrspace is not AddrSpace.ALU:
             raise DTypeError(f"{op.name} cannot store the weak dtype {arg.dtype.name}")
+        if shape is not None:
+            shape = [cls._extent(op.name, d) for d in shape]
         node = cls(Ops.NOOP, dtypes.void) if shape is None else cls.shape_arg(shape)
         return cls(op, None, (node,), arg)
 

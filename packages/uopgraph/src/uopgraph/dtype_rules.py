@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from uopgraph.args import ParamArg
 from uopgraph.dtype import DType, dtypes, least_upper_dtype, least_upper_float
-from uopgraph.errors import DTypeError, UnsupportedError
-from uopgraph.ops import GroupOp, Ops
+from uopgraph.errors import ArityError, DTypeError, UnsupportedError
+from uopgraph.ops import ARITY, GroupOp, Ops
 
 if TYPE_CHECKING:
     from uopgraph.node import UOp
@@ -62,7 +63,9 @@ def dtype_from_uop(op: Ops, src: tuple[UOp, ...], arg: Any) -> DType | None:
     if op is Ops.STACK:
         return least_upper_dtype(*(s.dtype for s in src)) if src else dtypes.void
     if op in GroupOp.Defines:
-        return arg.dtype if arg is not None else None
+        if not isinstance(arg, ParamArg):
+            raise DTypeError(f"{op.name} needs a ParamArg as argument, got {arg!r}")
+        return arg.dtype
     if op is Ops.GETADDR:
         return dtypes.uint64
     if op is Ops.GETTUPLE:
@@ -81,9 +84,23 @@ def _element(tuple_or_call: UOp, index: int) -> UOp:
     return body.src[index]
 
 
+def check_sources(op: Ops, src: tuple[UOp, ...]) -> None:
+    """Raise :class:`ArityError` for a number of sources that `op` does not take."""
+    limits = ARITY.get(op)
+    if limits is None:
+        return
+    least, most = limits
+    if len(src) < least or (most is not None and len(src) > most):
+        raise ArityError(op.name, len(src), least, most)
+
+
 def derive_dtype(op: Ops, src: tuple[UOp, ...], arg: Any, default: DType | None = None) -> DType:
     """Like :func:`dtype_from_uop`, with `default` where nothing can be derived; raises without one."""
-    dtype = dtype_from_uop(op, src, arg)
+    try:
+        dtype = dtype_from_uop(op, src, arg)
+    except IndexError:
+        check_sources(op, src)
+        raise
     if dtype is None:
         dtype = default
     if dtype is None:

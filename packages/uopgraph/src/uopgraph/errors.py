@@ -29,6 +29,16 @@ class ShapeError(UOpError, ValueError):
         self.op = op
 
 
+class ArityError(UOpError, TypeError):
+    """A wrong number of sources. ``op`` is the operation's name, ``given`` the number."""
+
+    def __init__(self, op: str, given: int, least: int, most: int | None) -> None:
+        want = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+        super().__init__(f"{op} takes {want} sources, not {given}")
+        self.op = op
+        self.given = given
+
+
 class BroadcastError(ShapeError, IndexError):
     """Shapes that do not broadcast together."""
 

@@ -21,7 +21,7 @@ import attrs
 from uopgraph.args import AddrSpace, Device
 from uopgraph.builders import Builders
 from uopgraph.dtype import ConstFloat, ConstValue, DType, Invalid, as_const, dtypes
-from uopgraph.dtype_rules import derive_dtype
+from uopgraph.dtype_rules import check_sources, derive_dtype
 from uopgraph.errors import BoundError, SpecError, UnsupportedError
 from uopgraph.movement_sugar import sint
 from uopgraph.ops import GroupOp, Ops
@@ -127,7 +127,10 @@ class _Interning(type):
         if op is Ops.CONST and not (type(arg) is int and dtype is dtypes.weakint):
             arg = as_const(arg, dtype)
         key = (op, dtype, src, arg, tag)
-        ref = _table.get(key)
+        try:
+            ref = _table.get(key)
+        except TypeError as e:
+            raise SpecError(f"{op.name}: src must be a tuple of nodes, arg and tag hashable ({e})") from None
         if ref is not None:
             node = ref()
             if node is not None:
@@ -139,6 +142,7 @@ def _create(key: _Key) -> UOp:
     op, dtype, src, arg, tag = key
     if op in GroupOp.OutOfScope:
         raise UnsupportedError(f"operation {op.name} (program stage)")
+    check_sources(op, src)
     node = object.__new__(UOp)
     _set_op(node, op)
     _set_dtype(node, dtype)
@@ -493,6 +497,8 @@ class UOp(Builders, metaclass=_Interning):
         """The Variable with a value; checks range and divisibility."""
         if not self.is_variable or self.is_bound_var:
             raise BoundError("only a free Variable can be bound")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise BoundError(f"{self.expr} = {value!r} is no integer")
         low, high = self.arg.vmin_vmax
         if not low <= value <= high:
             raise BoundError(f"{self.expr} = {value} is not in [{low}, {high}]")

@@ -7,6 +7,7 @@ operands are sorted, so that plain values come before arithmetic and constants c
 from __future__ import annotations
 
 from enum import IntEnum, auto
+from typing import Final
 
 
 class Ops(IntEnum):
@@ -129,7 +130,7 @@ class Ops(IntEnum):
 
 
 class GroupOp:
-    """Sets of operations that patterns and rules use (graph spec 3.6)."""
+    """Sets of operations that patterns and rules use."""
 
     #: Unary operations that only exist for floats (an integer operand gives a float result).
     Transcendental = frozenset(
@@ -177,3 +178,26 @@ class GroupOp:
         }
     )
     All = frozenset(Ops)
+
+
+def _arities() -> dict[Ops, tuple[int, int | None]]:
+    g = GroupOp
+    exactly = {
+        0: {Ops.CONST, Ops.REWRITE_ERROR},
+        1: g.Unary
+        | g.Cast
+        | g.Defines
+        | {Ops.PERMUTE, Ops.FLIP, Ops.COPY, Ops.ALLREDUCE, Ops.MSELECT, Ops.DETACH}
+        | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.GETTUPLE, Ops.GETADDR},
+        2: g.Binary | {Ops.RESHAPE, Ops.EXPAND},
+        3: g.Ternary | {Ops.PAD, Ops.SHRINK},
+    }
+    found: dict[Ops, tuple[int, int | None]] = {op: (n, n) for n, ops in exactly.items() for op in ops}
+    found.update({Ops.STORE: (2, 3), Ops.LOAD: (1, 3), Ops.NOOP: (0, 1)})
+    leading = (Ops.REDUCE, Ops.INDEX, Ops.STAGE, Ops.UNSHARD, Ops.AFTER, Ops.END, Ops.CALL, Ops.RANGE)
+    found.update(dict.fromkeys(leading, (1, None)))
+    return found
+
+
+#: The least and greatest number of sources (None: any) of the operations that do not take any number.
+ARITY: Final = _arities()

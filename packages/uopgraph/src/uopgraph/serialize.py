@@ -12,7 +12,7 @@ import attrs
 from uopgraph.args import AddrSpace, AxisType, BufferizeOpts, CallInfo, KernelInfo, ParamArg
 from uopgraph.dtype import ConstFloat, DType, Invalid, InvalidType, dtype_by_name
 from uopgraph.errors import EncodingError
-from uopgraph.node import UOp
+from uopgraph.node import UOp, check_level, checking
 from uopgraph.ops import Ops
 
 #: (op, dtype, indices of sources, arg, tag); sources stand before users, the root is the last row.
@@ -121,15 +121,26 @@ def to_json(root: UOp) -> str:
 
 
 def from_json(text: str) -> UOp:
-    """The inverse of :func:`to_json`. Raises :class:`EncodingError` naming the row that is wrong."""
+    """The inverse of :func:`to_json`; every node is checked as at check level 2 whatever level is in force.
+
+    Raises :class:`EncodingError` naming the row that is wrong.
+    """
     try:
         data = json.loads(text)
     except json.JSONDecodeError as e:
         raise EncodingError(f"not JSON: {e}") from e
     if not isinstance(data, dict) or data.get("uopgraph") != FORMAT or not isinstance(data.get("rows"), list):
         raise EncodingError(f"not a uopgraph document of format {FORMAT}")
+    with checking(max(2, check_level())):
+        nodes = _nodes(data["rows"])
+    if not nodes:
+        raise EncodingError("a document without rows has no root")
+    return nodes[-1]
+
+
+def _nodes(rows: list[Any]) -> list[UOp]:
     nodes: list[UOp] = []
-    for i, row in enumerate(data["rows"]):
+    for i, row in enumerate(rows):
         try:
             op, dtype, src, arg, tag = row
             if not all(isinstance(s, int) and 0 <= s < i for s in src):
@@ -138,6 +149,4 @@ def from_json(text: str) -> UOp:
             nodes.append(UOp(Ops[op], dtype_by_name(dtype), sources, arg_from_json(arg), arg_from_json(tag)))
         except Exception as e:
             raise EncodingError(f"row {i}: {e}") from e
-    if not nodes:
-        raise EncodingError("a document without rows has no root")
-    return nodes[-1]
+    return nodes

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import attrs
+
 from uopgraph.args import AddrSpace, AxisType, BufferizeOpts, CallInfo, ParamArg
 from uopgraph.dtype import ConstFloat, DType, Invalid, dtypes
 from uopgraph.dtype_rules import dtype_from_uop
@@ -84,7 +86,10 @@ def _cast(x: UOp) -> bool:
 def _range(x: UOp) -> bool:
     if not isinstance(x.arg, tuple) or not x.arg or not isinstance(x.arg[-1], AxisType):
         return False
-    return bool(x.src) and x.src[0].dtype is x.dtype and all(type(i) is int for i in x.arg[:-1])
+    bound = x.src[0]
+    if bound.op is Ops.CONST and bound.arg < 0:
+        return False
+    return bound.dtype is x.dtype and all(type(i) is int for i in x.arg[:-1])
 
 
 def _index(x: UOp) -> bool:
@@ -129,6 +134,9 @@ def _load(x: UOp) -> bool:
 
 def _define(x: UOp) -> bool:
     if not isinstance(x.arg, ParamArg) or len(x.src) != 1:
+        return False
+    sizes = x.src[0].src if x.src[0].op is Ops.STACK else x.src
+    if any(s.op is Ops.CONST and (type(s.arg) is not int or s.arg < 0) for s in sizes):
         return False
     return x.arg.dtype is x.dtype and (x.arg.addrspace is AddrSpace.ALU or not x.dtype.is_weak)
 
@@ -382,7 +390,14 @@ def type_verify(root: UOp | Iterable[UOp], spec: PatternMatcher, enter_calls: bo
 
 
 def _holds_node(arg: Any) -> bool:
-    return isinstance(arg, UOp) or (isinstance(arg, tuple) and any(_holds_node(a) for a in arg))
+    """Whether a UOp stands in `arg`: itself, in a tuple or set, or in a field of a record."""
+    if arg is None or type(arg) in (int, str, DType):
+        return False
+    if isinstance(arg, UOp):
+        return True
+    if isinstance(arg, tuple | frozenset):
+        return any(_holds_node(a) for a in arg)
+    return attrs.has(type(arg)) and any(_holds_node(getattr(arg, f.name)) for f in attrs.fields(type(arg)))
 
 
 def _check_new(node: UOp, level: int) -> None:
