@@ -23,6 +23,7 @@ from spyresim import __version__
 from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError, UnsupportedError
 
 if TYPE_CHECKING:
+    from dfsched import Compiled
     from ktir.dialects.builtin import Module
     from spyresim.report import Result
 
@@ -193,14 +194,16 @@ def run(
     values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
     targets = parse_assignments(saves, "--save")
     references = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
+    traced = trace is not None or (report is not None and report.suffix != ".json")
     with reported():
         if path.is_dir():
             chosen = Level.DEVICE if level is None else Level(level)
-            result = _run_folder(path, function, values, seed, chosen, device, trace is not None)
+            result = _run_folder(path, function, values, seed, chosen, device, traced)
+            compiled = None
         else:
             chosen = Level.KTIR if level is None else Level(level)
-            result = _run_file(path, function, values, seed, chosen, device, trace is not None)
-        _finish(result, targets, references, rtol, atol, trace, report)
+            result, compiled = _run_file(path, function, values, seed, chosen, device, traced)
+        _finish(result, targets, references, rtol, atol, trace, report, compiled)
 
 
 def _run_file(
@@ -211,7 +214,8 @@ def _run_file(
     level: Level,
     device: str | None,
     traced: bool,
-) -> Result:
+) -> tuple[Result, Compiled | None]:
+    """The result, and what was compiled for it."""
     module = _load(path)
     if level is Level.KTIR:
         from spyresim.ktir_level import run_ktir
@@ -221,7 +225,7 @@ def _run_file(
             from dfsched import load_architecture
 
             machine = load_architecture(device).machine()
-        return run_ktir(module, function, _filled(module, function, values, seed), machine)
+        return run_ktir(module, function, _filled(module, function, values, seed), machine), None
     import dfsched
 
     compiled = dfsched.compile(module, device, dfsched.Options(kernel=function))
@@ -232,10 +236,11 @@ def _run_file(
     if level is Level.DATAFLOW:
         from spyresim.dataflow_level import run_dataflow
 
-        return run_dataflow(compiled, values, options=options)
+        return run_dataflow(compiled, values, options=options), compiled
     from spyresim.device_level import run_device
 
-    return run_device(compiled.spyrecode, values, device=compiled.architecture, options=options)
+    result = run_device(compiled.spyrecode, values, device=compiled.architecture, options=options)
+    return result, compiled
 
 
 def _load(path: Path) -> Module:
@@ -307,6 +312,7 @@ def _finish(
     atol: float,
     trace: Path | None,
     report: Path | None,
+    compiled: Compiled | None,
 ) -> None:
     from spyresim.report_files import write_report, write_trace
 
@@ -330,7 +336,7 @@ def _finish(
             write_trace(result.report, trace)
     if report is not None:
         with writing(report):
-            write_report(result.report, report)
+            write_report(result.report, report, compiled)
     for name, reference in references.items():
         _compare(name, reference, result.outputs[name], rtol, atol)
 

@@ -62,12 +62,25 @@ class CostModel:
 
     # -- compute
 
+    def lanes_per_cycle(self, unit: str, element: ElementType) -> int:
+        """Elements that one unit computes in a cycle; 1 where the description names no width."""
+        type = ktir_type(element)
+        return (self.architecture.lanes(type, unit) if type is not None else 0) or 1
+
     def compute(self, unit: str, element: ElementType, lanes: int, slow: bool = False) -> int:
         """A lane-wise operation on `lanes` elements."""
-        type = ktir_type(element)
-        width = self.architecture.lanes(type, unit) if type is not None else 0
-        cycles = -(-lanes // width) if width else lanes
+        cycles = -(-lanes // self.lanes_per_cycle(unit, element))
         return TICKS_PER_CYCLE * max(1, cycles) * (TRANSCENDENTAL_FACTOR if slow else 1)
+
+    def shuffle(self, unit: str, element: ElementType, lanes: int) -> int:
+        """Moving lanes: one cycle in a unit that can splat, as long as an addition elsewhere.
+
+        A load unit has no lanes that compute; what it splats, it does to vectors in passing.
+        """
+        simd = self.architecture.unit(unit).features.simd
+        if simd is not None and simd.splat:
+            return TICKS_PER_CYCLE
+        return self.compute(unit, element, lanes)
 
     # -- memory
 

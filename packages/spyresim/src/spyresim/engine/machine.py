@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -26,7 +26,7 @@ from spyresim.engine.instructions.copies import perform_copy
 from spyresim.engine.memories import GlobalMemory, Scratchpads
 from spyresim.engine.process import Context, Executor
 from spyresim.engine.races import Races, check_device_memory
-from spyresim.engine.report import Report, UnitReport, bound, cycles_of
+from spyresim.engine.report import Report, UnitReport, Work, bound, cycles_of
 from spyresim.engine.scalars import binary, compare, select
 from spyresim.engine.state import Blocked, Cohort, Diverged, Gang, Mark, Queue
 from spyresim.engine.trace import Trace
@@ -291,6 +291,16 @@ class _Run:
             context.bytes_written,
             bound(moved, bandwidth),
             self.executor.instructions,
+            self._work(),
+            None if bandwidth is None else float(bandwidth),
+        )
+
+    def _work(self) -> tuple[Work, ...]:
+        counts = sorted(self.context.lane_operations.items(), key=lambda item: (item[0][0], item[0][1].mlir))
+        units = Counter(unit.kind for unit in self.image.units)
+        return tuple(
+            Work(kind, element.mlir, done, units[kind] * self.machine.costs.lanes_per_cycle(kind, element))
+            for (kind, element), done in counts
         )
 
 

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from dfsched import image as im
 from ktir.attributes import DictAttr
 from ktir.machine import F16Format
-from spyresim.engine.access import Patterns
+from spyresim.engine.access import Pattern, Patterns
 from spyresim.engine.costs import CostModel
 from spyresim.engine.faults import queue_fault, undefined_register
 from spyresim.engine.instructions import HANDLERS
 from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, store_global
 from spyresim.engine.races import Clock
 from spyresim.engine.state import Blocked, Cohort, Gang, Queue, Signals, ViewValue
-from spyresim.engine.trace import Event, Trace
+from spyresim.engine.trace import Access, Event, Flow, Level, Trace
 from spyresim.engine.values import (
     Array,
     Scalar,
@@ -47,6 +47,8 @@ class Context:
     epoch: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    lane_operations: dict[tuple[str, im.ElementType], int] = attrs.Factory(dict)
+    """Operations on single lanes, by kind of unit and element type."""
     port_free: dict[str, int] = attrs.Factory(dict)
     """Tick from which the port of a global memory is free."""
 
@@ -159,11 +161,52 @@ class Executor:
         gang.busy = gang.busy + cost
         self.record(gang, name, "", start, gang.time)
 
+    def count_lanes(self, gang: Gang, element: im.ElementType, lanes: int) -> None:
+        """Count one lane-wise operation of a gang."""
+        counts = self.context.lane_operations
+        key = gang.kind, element
+        counts[key] = counts.get(key, 0) + lanes * len(gang)
+
     def record(self, gang: Gang, name: str, track: str, start: Ticks, end: Ticks, size: int = 0) -> None:
         """Add an event to the trace, if there is one."""
         trace = self.context.trace
         if trace is not None:
-            trace.add(Event(name, track, tuple(gang.units.tolist()), start, end, size))
+            trace.events.append(Event(name, track, tuple(gang.units.tolist()), start, end, size))
+
+    def record_access(
+        self,
+        gang: Gang,
+        view: ViewValue,
+        base: Ticks,
+        shape: Pattern,
+        writing: bool,
+        start: Ticks,
+        end: Ticks,
+    ) -> None:
+        """Add an access to a scratchpad to the trace, if there is one."""
+        trace = self.context.trace
+        if trace is None:
+            return
+        memory, _, cores = self.memory_of(gang, view)
+        if memory.memory_class is im.MemoryClass.SCRATCHPAD and len(shape.offsets):
+            low = base + int(shape.offsets.min())
+            high = base + int(shape.offsets.max()) + shape.step
+            name = memory.kind if memory.corelet < 0 else f"{memory.kind} of corelet {memory.corelet}"
+            trace.accesses.append(Access(name, cores, low, high, start, end, writing))
+
+    def record_item(self, source: Gang, target: Gang, time: Ticks, change: int) -> None:
+        """Add a change of a FIFO's level to the trace, if there is one."""
+        trace = self.context.trace
+        if trace is not None:
+            ends = tuple(source.units.tolist()), tuple(target.units.tolist())
+            trace.levels.append(Level(*ends, time, change))
+
+    def record_flow(self, source: Gang, target: Gang, sent: Ticks, received: Ticks) -> None:
+        """Add the way of an item through a FIFO to the trace, if there is one."""
+        trace = self.context.trace
+        if trace is not None:
+            ends = tuple(source.units.tolist()), tuple(target.units.tolist())
+            trace.flows.append(Flow(*ends, sent, received))
 
     def memory_of(self, gang: Gang, view: ViewValue) -> tuple[im.Memory, int, npt.NDArray[np.int64]]:
         """The memory of a view: description of the first row's, its index, and the core of every row."""

@@ -23,11 +23,26 @@ class UnitReport:
 
 
 @attrs.frozen
+class Work:
+    """What units of one kind computed in one element type.
+
+    `operations` on single lanes (a transcendental function counts as one); `per_cycle` is how many of them
+    all units of this kind in the image do in a cycle at best.
+    """
+
+    unit: str
+    element: str
+    operations: int
+    per_cycle: int
+
+
+@attrs.frozen
 class Report:
     """One run of a kernel.
 
     `cycles` from start to the end of the last program; `bytes_read` and `bytes_written` of device memory;
-    `bound_cycles` is what the device-memory bandwidth alone would take (None: the description gives none).
+    `bound_cycles` is what the device-memory bandwidth alone would take (None: the description gives none);
+    `bytes_per_cycle` is that bandwidth.
     """
 
     kernel: str
@@ -38,15 +53,37 @@ class Report:
     bytes_written: int
     bound_cycles: int | None
     instructions: int
+    work: tuple[Work, ...] = ()
+    bytes_per_cycle: float | None = None
 
     @property
     def bytes_moved(self) -> int:
         """Bytes read from and written to device memory."""
         return self.bytes_read + self.bytes_written
 
+    @property
+    def operations(self) -> int:
+        """Operations on single lanes, of all units and element types."""
+        return sum(work.operations for work in self.work)
+
+    @property
+    def compute_bound_cycles(self) -> int:
+        """What the compute units would take at best: that of the busiest kind."""
+        kinds = {work.unit for work in self.work}
+        return max((sum(_least(w) for w in self.work if w.unit == kind) for kind in kinds), default=0)
+
+    @property
+    def ideal_cycles(self) -> int:
+        """The lower bound: nothing is faster than its memory and its compute units."""
+        return max(self.bound_cycles or 0, self.compute_bound_cycles)
+
     def to_json(self) -> str:
         """JSON with sorted keys."""
         return json.dumps(attrs.asdict(self), indent=2, sort_keys=True)
+
+
+def _least(work: Work) -> int:
+    return -(-work.operations // max(1, work.per_cycle))
 
 
 def cycles_of(ticks: int) -> int:

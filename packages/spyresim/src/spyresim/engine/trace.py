@@ -1,15 +1,20 @@
-"""What happened when, for people: Chrome trace-event JSON, as Perfetto loads it."""
+"""What happened when: recorded by the engine, written by `spyresim.trace_file`, drawn by `spyresim.page`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 
 from dfsched.image import Unit
-from spyresim.engine.values import TICKS_PER_CYCLE, Ticks
+from spyresim.engine.values import Ticks
+
+__all__ = ["Access", "Event", "Flow", "Level", "Trace"]
 
 
 @attrs.frozen(eq=False)
@@ -25,62 +30,60 @@ class Event:
     bytes: int = 0
 
 
+@attrs.frozen(eq=False)
+class Flow:
+    """An item that went through a FIFO: between which units, when it was sent and when it was received."""
+
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    sent: Ticks
+    received: Ticks
+
+
+@attrs.frozen(eq=False)
+class Level:
+    """A change of the number of items in a FIFO: one more (+1) or one less (-1), in ticks for every core."""
+
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    time: Ticks
+    change: int
+
+
+@attrs.frozen(eq=False)
+class Access:
+    """Bytes of a scratchpad that were read or written between two times, one row a core.
+
+    `low` and `high` bound what was touched, in bytes; `high` is exclusive.
+    """
+
+    memory: str
+    cores: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    start: Ticks
+    end: Ticks
+    writing: bool
+
+
 @attrs.define(eq=False)
 class Trace:
-    """Events in the order in which they were simulated."""
+    """Everything recorded, each list in the order in which it was simulated (not in order of time)."""
 
     events: list[Event] = attrs.Factory(list)
-
-    def add(self, event: Event) -> None:
-        self.events.append(event)
+    flows: list[Flow] = attrs.Factory(list)
+    levels: list[Level] = attrs.Factory(list)
+    accesses: list[Access] = attrs.Factory(list)
 
     def to_chrome(self, units: Sequence[Unit], clock_hz: int = 1_000_000_000) -> dict[str, Any]:
-        """A JSON object of trace events: one process a core, one track a unit; times in microseconds."""
-        scale = 1e6 / clock_hz / TICKS_PER_CYCLE
-        tracks: dict[tuple[int, str], int] = {}
-        out: list[dict[str, Any]] = []
-        for event in self.events:
-            for row, unit in enumerate(event.units):
-                start, end = int(event.start[row]), int(event.end[row])
-                if end <= start:
-                    continue
-                track = (unit, event.track)
-                number = tracks.setdefault(track, unit * 2 + bool(event.track))
-                slice_: dict[str, Any] = {
-                    "name": event.name,
-                    "ph": "X",
-                    "pid": units[unit].core,
-                    "tid": number,
-                    "ts": round(start * scale, 6),
-                    "dur": round((end - start) * scale, 6),
-                    "args": {"cycles": round((end - start) / TICKS_PER_CYCLE, 3)},
-                }
-                if event.bytes:
-                    slice_["args"]["bytes"] = event.bytes
-                out.append(slice_)
-        return {"traceEvents": [*_names(units, tracks), *out], "displayTimeUnit": "ns"}
+        """The trace file as a JSON object; `units` are what the events number."""
+        from spyresim.trace_file import chrome_trace
 
-    def write(self, path: str, units: Sequence[Unit], clock_hz: int = 1_000_000_000) -> None:
-        """Write the JSON file."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_chrome(units, clock_hz), file, separators=(",", ":"))
+        found: dict[str, Any] = json.loads(chrome_trace(self, units, clock_hz))
+        return found
 
+    def write(self, path: str | Path, units: Sequence[Unit], clock_hz: int = 1_000_000_000) -> None:
+        """Write the trace file, as Perfetto loads it; at most about 20 MB."""
+        from spyresim.trace_file import chrome_trace
 
-def _names(units: Sequence[Unit], tracks: dict[tuple[int, str], int]) -> list[dict[str, Any]]:
-    named: list[dict[str, Any]] = []
-    for core in sorted({units[unit].core for unit, _ in tracks}):
-        named.append(
-            {"name": "process_name", "ph": "M", "pid": core, "tid": 0, "args": {"name": f"core {core}"}}
-        )
-    for (unit, track), number in sorted(tracks.items()):
-        label = units[unit].name + (f" {track}" if track else "")
-        named.append(
-            {
-                "name": "thread_name",
-                "ph": "M",
-                "pid": units[unit].core,
-                "tid": number,
-                "args": {"name": label},
-            }
-        )
-    return named
+        Path(path).write_text(chrome_trace(self, units, clock_hz), encoding="utf-8")

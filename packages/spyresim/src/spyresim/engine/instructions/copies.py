@@ -69,6 +69,8 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
     gang.copy_end = end
     gang.copy_busy = gang.copy_busy + (end - start)
     x.record(gang, "copy", "copies", start, end, size)
+    x.record_access(gang, copy.source, a, source, False, start, end)
+    x.record_access(gang, copy.target, b, target, True, start, end)
 
 
 def copy_end(x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int, steps: int) -> Ticks:

@@ -23,6 +23,7 @@ def computed(x: Executor, gang: Gang, dst: int, value: Vector, name: str, slow: 
     gang.vectors[dst] = value
     cost = x.context.costs.compute(gang.kind, value.element, value.lanes, slow)
     x.spend(gang, gang.time, cost, "", name)
+    x.count_lanes(gang, value.element, value.lanes)
     gang.pc += 1
     return True
 
@@ -76,7 +77,10 @@ def shuffle(x: Executor, cohort: Cohort, gang: Gang, i: im.Shuffle) -> bool:
     picked = [x.scalar(gang, register) for register in descriptor.variables]
     mask = x.mask(gang, descriptor.mask)
     value = x.lanes.shuffle(x.vector(gang, i.a), descriptor, picked, mask, x.site(gang))
-    return computed(x, gang, i.dst, value, "shuffle")
+    gang.vectors[i.dst] = value
+    x.spend(gang, gang.time, x.context.costs.shuffle(gang.kind, value.element, value.lanes), "", "shuffle")
+    gang.pc += 1
+    return True
 
 
 def vector_constant(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorConstant) -> bool:
@@ -129,6 +133,7 @@ def opaque(x: Executor, cohort: Cohort, gang: Gang, i: im.CallOpaque) -> bool:
     registers.store(zero, offsets, step, x.lanes.to_bytes(value), site)
     cost = x.context.costs.compute(gang.kind, out.element, out.lanes, is_slow(opaque.function))
     x.spend(gang, gang.time, cost, "", opaque.function)
+    x.count_lanes(gang, out.element, out.lanes)
     gang.pc += 1
     return True
 

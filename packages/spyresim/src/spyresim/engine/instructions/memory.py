@@ -42,6 +42,7 @@ def vector_load(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorLoad) -> bo
     size = len(shape.offsets) * shape.step
     start = np.maximum(gang.time, gang.copy_end)
     x.spend(gang, start, access_cost(x, gang, view, size, False), "copies", "load")
+    x.record_access(gang, view, base, shape, False, start, gang.time)
     gang.pc += 1
     return True
 
@@ -67,6 +68,7 @@ def vector_store(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorStore) -> 
     size = len(shape.offsets) * shape.step
     start = np.maximum(gang.time, gang.copy_end)
     x.spend(gang, start, access_cost(x, gang, view, size, True), "copies", "store")
+    x.record_access(gang, view, base, shape, True, start, gang.time)
     gang.pc += 1
     return True
 

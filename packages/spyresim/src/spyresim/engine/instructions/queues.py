@@ -38,6 +38,7 @@ def send(x: Executor, cohort: Cohort, gang: Gang, i: im.Send) -> bool:
     x.spend(gang, start, TICKS_PER_CYCLE, "queue full", "send")
     queue.items.append(Item(vector, gang.time + x.context.costs.queue_latency, x.tick(gang)))
     queue.high_water = max(queue.high_water, len(queue.items))
+    x.record_item(gang, x.target(cohort, gang, i.unit), gang.time, +1)
     gang.pc += 1
     return True
 
@@ -62,6 +63,9 @@ def receive(x: Executor, cohort: Cohort, gang: Gang, i: im.Receive) -> bool:
     x.spend(gang, start, TICKS_PER_CYCLE, "queue empty", "receive")
     join(gang.clock, item.clock)
     queue.take(x.bytes_of(value), Mark(gang.time, x.tick(gang)))
+    sender = x.target(cohort, gang, i.unit)
+    x.record_item(sender, gang, gang.time, -1)
+    x.record_flow(sender, gang, item.visible - x.context.costs.queue_latency, gang.time)
     gang.pc += 1
     return True
 
