@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spyrert.collectives import Communicator
     from spyrert.config import Overlap, Progress, RuntimeConfig
     from spyrert.device import Device, MicroDevice
     from spyrert.errors import SpyreError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AllocationDirective": "spyrert.memory",
+    "Communicator": "spyrert.collectives",
     "Device": "spyrert.device",
     "DeviceTensor": "spyrert.tensor",
     "Event": "spyrert.execution",
@@ -46,6 +48,7 @@ _HOMES = {
 
 __all__ = [
     "AllocationDirective",
+    "Communicator",
     "Device",
     "DeviceTensor",
     "Event",

@@ -148,6 +148,55 @@ def on_device(source: DeviceTensor, target: DeviceTensor, name: str = "copy") ->
             )
         )
     down = download(source, f"{name}.out")
+    convert, up = _through_host(down, target, name)
+    return CopyPlan((*down.operations, convert, *up.operations))
+
+
+@attrs.frozen
+class CrossCopy:
+    """A copy between two devices: through a host buffer that the source's stream fills and the target's
+    empties."""
+
+    out: tuple[Operation, ...]
+    """For a stream of the source's device."""
+    back: tuple[Operation, ...]
+    """For a stream of the target's device, behind an event of the other."""
+
+
+def across(source: DeviceTensor, target: DeviceTensor, name: str = "copy") -> CrossCopy:
+    """Copy between tensors of different devices.
+
+    Whole tensors of one layout travel as they lie in device memory, others through the layout of the host.
+    """
+    if source.shape != target.shape:
+        raise DmaSizeError(f"cannot copy shape {source.shape} to shape {target.shape}")
+    if source.size == 0:
+        return CrossCopy((), ())
+    same = source.storage.layout == target.storage.layout and source.dtype == target.dtype
+    if same and source.is_whole and target.is_whole:
+        size = min(source.storage.nbytes, target.storage.nbytes)
+        buffer = bytearray(size)
+
+        def move(tensor: DeviceTensor, direction: Direction, suffix: str) -> Copy:
+            return Copy(
+                f"{name}.{suffix}",
+                (access(tensor, direction is Direction.TO_DEVICE),),
+                (buffer,),
+                direction=direction,
+                host=lambda: memoryview(buffer),
+                pieces=tensor.storage.address.slice(0, size).pieces(),
+            )
+
+        return CrossCopy(
+            (move(source, Direction.FROM_DEVICE, "out"),), (move(target, Direction.TO_DEVICE, "in"),)
+        )
+    down = download(source, f"{name}.out")
+    convert, up = _through_host(down, target, name)
+    return CrossCopy(down.operations, (convert, *up.operations))
+
+
+def _through_host(down: CopyPlan, target: DeviceTensor, name: str) -> tuple[HostCall, CopyPlan]:
+    """From a download to the upload of its result, converted to the target's dtype on the host."""
     staging = np.empty(target.shape, numpy_dtype(target.dtype))
     assert down.result is not None
     result = down.result
@@ -156,8 +205,7 @@ def on_device(source: DeviceTensor, target: DeviceTensor, name: str = "copy") ->
         with np.errstate(over="ignore", invalid="ignore"):
             staging[...] = result().astype(staging.dtype)
 
-    up = upload(staging, target, f"{name}.in")
-    return CopyPlan((*down.operations, HostCall(f"{name}.convert", function=convert), *up.operations))
+    return HostCall(f"{name}.convert", function=convert), upload(staging, target, f"{name}.in")
 
 
 def rearrange(source: DeviceTensor, target: DeviceTensor, name: str) -> Copy:

@@ -7,7 +7,7 @@ alive.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ class Span:
     bytes: int
     launch_seq: int | None
     tile: int | None
+    tags: Mapping[str, object] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, operation: Operation, device: int) -> Span:
@@ -66,6 +67,7 @@ class Span:
             operation.bytes,
             operation.launch_seq,
             operation.tile,
+            dict(operation.tags),
         )
 
 
@@ -136,6 +138,7 @@ def _complete(span: Span) -> dict[str, Any]:
             "launch_seq": span.launch_seq,
             "tile": span.tile,
             "queued_ns": span.queued,
+            **span.tags,
         },
     }
 

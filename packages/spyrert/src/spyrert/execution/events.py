@@ -19,10 +19,17 @@ if TYPE_CHECKING:
 
 
 class EventGeneration:
-    """A single-use event. ``time`` is the virtual time (ns) of its signal."""
+    """A single-use event. ``time`` is the virtual time (ns) of its signal.
 
-    def __init__(self, scheduler: Scheduler | None = None, timing: bool = True) -> None:
+    ``scheduler`` is the one whose stream signals it; an ``external`` event is signalled by a thread, so that
+    nobody who waits for it can be said to be in a deadlock.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler | None = None, timing: bool = True, external: bool = False
+    ) -> None:
         self.scheduler = scheduler
+        self.external = external
         self.timing = timing
         self.signaled = False
         self.error: SpyreError | None = None
@@ -32,6 +39,10 @@ class EventGeneration:
     @property
     def over(self) -> bool:
         return self.signaled or self.error is not None
+
+    def foreign_to(self, scheduler: Scheduler) -> bool:
+        """Whether something else than the streams of this scheduler signals it."""
+        return self.external or self.scheduler not in (None, scheduler)
 
     def signal(self, time: int | None = None) -> None:
         """Mark as reached; ignored if the event is over."""

@@ -7,7 +7,7 @@ one, its callbacks run exactly once.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -100,6 +100,8 @@ class Operation:
     start: int = 0
     end: int = 0
     bytes: int = 0
+    tags: Mapping[str, object] = attrs.field(factory=dict)
+    """What else a trace shows of the operation."""
 
     kind = "Unknown"
     engine: Engine | None = None
@@ -251,3 +253,7 @@ class Wait(Operation):
     event: EventGeneration = attrs.field(kw_only=True)
 
     kind = "EventWait"
+
+    def poisoned(self) -> SpyreError:
+        """The error of the stream if the event was poisoned."""
+        return self.event.poisoned()

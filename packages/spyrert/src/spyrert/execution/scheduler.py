@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from spyrert.config import Progress
@@ -81,6 +81,9 @@ class Scheduler:
         self._waiters: list[Callable[[], bool]] = []
         self._worker: threading.Thread | None = None
         self._closing = False
+        self._outbox: deque[Scheduler] = deque()
+        self.peers: Sequence[Scheduler] = ()
+        """Schedulers of the same runtime, this one included; pumped too by whoever waits here by hand."""
 
     def add_stream(self, state: StreamState) -> None:
         """Serve one more stream."""
@@ -124,7 +127,7 @@ class Scheduler:
                 if ordered:
                     operation.after += self._hazards.edges(operation, ordered)
                 state.queue.append(operation)
-                if isinstance(operation, Wait) and operation.event.scheduler not in (None, self):
+                if isinstance(operation, Wait) and operation.event.foreign_to(self):
                     operation.event.waiters.append(self)
             self._changed.notify_all()
         if self._progress is Progress.THREAD:
@@ -188,7 +191,7 @@ class Scheduler:
                         continue
                 if deadline is not None and time.monotonic() >= deadline:
                     raise SynchronizeTimeout(f"{what} did not finish in {timeout} s", device=self.index)
-                if not self._step() and not self._break_deadlock():
+                if not self._step() and not self._pump_peers() and not self._break_deadlock():
                     with self._changed:
                         left = None if deadline is None else max(0.0, deadline - time.monotonic())
                         if not condition() and (self._pumping is not None or not self._can_step()):
@@ -196,6 +199,11 @@ class Scheduler:
         finally:
             with self._changed:
                 self._waiters.remove(condition)
+
+    def _pump_peers(self) -> bool:
+        """One step of every other device; what is waited for here may depend on them."""
+        moved = [peer._step() for peer in self.peers if peer is not self]
+        return any(moved)
 
     def _start_worker(self) -> None:
         with self._changed:
@@ -217,9 +225,23 @@ class Scheduler:
                     self._changed.wait()
 
     def _can_step(self) -> bool:
-        return bool(self._by_ticket or self._host or self._callbacks) or any(
-            self._ready(state) for state in self.streams
+        return (
+            bool(self._by_ticket or self._host or self._callbacks)
+            or any(self._ready(state) for state in self.streams)
+            or self._wake() is not None
         )
+
+    def _wake(self) -> int | None:
+        """The earliest time at which another device has signalled an event that a stream here waits for, if
+        that is later than now."""
+        times = [
+            time
+            for state in self.streams
+            if state.error is None and state.in_flight is None and state.queue
+            for time in [_arrival(state.queue[0], self)]
+            if time is not None and time > self._clock
+        ]
+        return min(times, default=None)
 
     def _step(self) -> bool:
         """Dispatch everything that is ready, else take one completion. Returns whether anything moved."""
@@ -237,6 +259,7 @@ class Scheduler:
             with self._changed:
                 self._pumping = None
                 self._changed.notify_all()
+            self._deliver()
 
     # -- dispatch ------------------------------------------------------------------------------
 
@@ -247,7 +270,7 @@ class Scheduler:
         if any(not before.state.over for before in operation.after):
             return False
         if isinstance(operation, Wait):
-            return operation.event.over
+            return operation.event.over and (_arrival(operation, self) or 0) <= self._clock
         if operation.host_lane:
             return self._host is None and operation.ready()
         if operation.engine is not None:
@@ -291,12 +314,12 @@ class Scheduler:
                 if isinstance(operation, Signal):
                     operation.event.signal(self._clock)
                     self._finish(operation, OpState.DONE)
-                    self._tell(operation.event.waiters)
+                    self._outbox.extend(operation.event.waiters)
                     continue
                 state.in_flight = operation
                 if isinstance(operation, Wait):
                     if operation.event.error is not None:
-                        self._finish(operation, OpState.FAILED, operation.event.poisoned())
+                        self._finish(operation, OpState.FAILED, operation.poisoned())
                     else:
                         self._finish(operation, OpState.DONE)
                     continue
@@ -370,16 +393,20 @@ class Scheduler:
     # -- completions ---------------------------------------------------------------------------
 
     def _advance(self) -> bool:
-        """Let virtual time pass to the next completion."""
-        if self._host is not None:
-            operation, end = self._host
-            self.device.advance(max(0, end - self._clock))
+        """Let virtual time pass to the next completion, or to the end of a host function, or to the signal of
+        another device."""
+        ends = [
+            time for time in (self._wake(), None if self._host is None else self._host[1]) if time is not None
+        ]
+        if ends:
+            self.device.advance(max(0, min(ends) - self._clock))
             self._clock = self.device.now()
             completion = self.device.next_completion(block=False)
             if completion is not None:
                 self._complete(completion)
                 return True
-            if self._clock >= end:
+            if self._host is not None and self._clock >= self._host[1]:
+                operation, end = self._host
                 self._host = None
                 operation.end = end
                 self._finish(operation, OpState.DONE)
@@ -431,7 +458,7 @@ class Scheduler:
             stream.in_flight = None
         if isinstance(operation, Signal) and state is not OpState.DONE:
             operation.event.poison(error or stream.error or StreamDestroyed("the stream was destroyed"))
-            self._tell(operation.event.waiters)
+            self._outbox.extend(operation.event.waiters)
         if self.indeterminate is not None and state is not OpState.DONE:
             for access in operation.footprint:
                 if access.writes:
@@ -510,11 +537,20 @@ class Scheduler:
                     operation.stream.settling -= 1
                 self._changed.notify_all()
 
-    @staticmethod
-    def _tell(others: Iterable[Scheduler]) -> None:
-        for other in others:
-            with other._changed:
-                other._changed.notify_all()
+    def _deliver(self) -> None:
+        """Wake the schedulers of other devices that wait for events of this one; no lock of this one is held,
+        since they may be about to do the same."""
+        while True:
+            try:
+                other = self._outbox.popleft()
+            except IndexError:
+                return
+            other.wake()
+
+    def wake(self) -> None:
+        """Something that streams of this device wait for has changed outside of it."""
+        with self._changed:
+            self._changed.notify_all()
 
     # -- deadlock, end -------------------------------------------------------------------------
 
@@ -533,7 +569,7 @@ class Scheduler:
                     continue
                 head = state.queue[0]
                 if isinstance(head, Wait):
-                    if head.event.scheduler not in (None, self):
+                    if head.event.foreign_to(self):
                         return False
                     stuck.append(state)
                 elif head.after:
@@ -550,6 +586,7 @@ class Scheduler:
                 )
                 self._fail(state, error, state.queue[0] if state.queue else None)
             self._changed.notify_all()
+        self._deliver()
         return True
 
     def destroy(self, state: StreamState, cancel: bool) -> None:
@@ -558,6 +595,7 @@ class Scheduler:
             with self._changed:
                 self._cancel(state)
                 state.destroyed = True
+            self._deliver()
             self.wait_for(lambda: state.idle, None, f"stream {state.id}")
         else:
             self.wait_for(lambda: state.idle, None, f"stream {state.id}")
@@ -578,6 +616,7 @@ class Scheduler:
             self._by_ticket.clear()
             for state in self.streams:
                 self._cancel(state, error)
+        self._deliver()
         self.wait_for(lambda: all(state.idle for state in self.streams), None, "reset")
         with self._changed:
             for state in self.streams:
@@ -602,12 +641,20 @@ class Scheduler:
             with self._changed:
                 for state in self.streams:
                     self._cancel(state)
+            self._deliver()
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._worker is not None and self._worker is not threading.current_thread():
             self._worker.join(timeout)
         self.device.close()
+
+
+def _arrival(operation: Operation, scheduler: Scheduler) -> int | None:
+    """When the event of another device that an operation waits for is seen here: virtual time is shared."""
+    if isinstance(operation, Wait) and operation.event.signaled and operation.event.foreign_to(scheduler):
+        return operation.event.time
+    return None
 
 
 __all__ = ["MAX_HIGH_PICKS", "Scheduler"]

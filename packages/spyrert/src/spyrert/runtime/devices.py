@@ -12,6 +12,7 @@ from spyrert.config import RuntimeConfig
 from spyrert.context import DeviceContext
 from spyrert.device.protocol import Device, DeviceFactory
 from spyrert.errors import ConfigError, DeviceIndexError, DeviceMismatch, RuntimeUnavailable, SpyreError
+from spyrert.execution import Scheduler
 
 
 class Devices:
@@ -28,6 +29,7 @@ class Devices:
         self._count = count_devices(devices)
         self._lock = threading.RLock()
         self._contexts: dict[int, DeviceContext] = {}
+        self._schedulers: list[Scheduler] = []
         self._device = _number("LOCAL_RANK", os.environ.get("LOCAL_RANK") or "0")
         self._closed = False
         self._process = os.getpid()
@@ -65,7 +67,10 @@ class Devices:
         self._check_index(index)
         with self._lock:
             if index not in self._contexts:
-                self._contexts[index] = DeviceContext(index, self._factory(index), self.config)
+                context = DeviceContext(index, self._factory(index), self.config)
+                self._schedulers.append(context.scheduler)
+                context.scheduler.peers = self._schedulers
+                self._contexts[index] = context
             return self._contexts[index]
 
     def _own(self, context: DeviceContext) -> DeviceContext:

@@ -13,7 +13,7 @@ from spyrert.context import DeviceContext
 from spyrert.copies import CopyPlan
 from spyrert.dtypes import device_format, dtype_name, numpy_dtype
 from spyrert.errors import ArgumentError, LayoutMismatch, OutOfDeviceMemory
-from spyrert.execution import EventGeneration, OpState, Signal
+from spyrert.execution import EventGeneration, OpState, Signal, Wait
 from spyrert.execution import Stream as StreamHandle
 from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
 from spyrert.runtime.streams import Streams
@@ -174,20 +174,44 @@ class Tensors(Streams):
         non_blocking: bool = False,
     ) -> CopyTicket:
         """Copy a host array or another tensor into a tensor or view; neighbours of a partial stick
-        survive."""
+        survive.
+
+        Between two devices the source is read in stream order of its device and the target written in stream
+        order of its own; ``stream`` may be of either, the other device uses its current stream. A failure of
+        the source's stream fails the target's.
+        """
         arguments.tensor(target, "target").storage.check_alive()
         context = target.storage.context
         if isinstance(source, DeviceTensor):
             source.storage.check_alive()
             if source.storage.context is not context:
-                array = self.to_host(source)
-                return self.copy(array, target, stream, non_blocking)
+                return self._copy_across(source, target, stream, non_blocking)
             plan = copies.on_device(source, target)
         else:
             data, _ = copies.as_host(source)
             wanted = numpy_dtype(target.dtype)
             plan = copies.upload(data if data.dtype == wanted else data.astype(wanted), target, "copy")
         ticket = self._enqueue_copy(context, plan, stream, "copy")
+        if not non_blocking:
+            ticket.wait()
+        return ticket
+
+    def _copy_across(
+        self, source: DeviceTensor, target: DeviceTensor, stream: StreamHandle | None, non_blocking: bool
+    ) -> CopyTicket:
+        here, there = self._own(source.storage.context), self._own(target.storage.context)
+        named = None if stream is None else arguments.stream(stream)
+        of_source = named is not None and named.device == here.index
+        reading = self._stream(named if of_source else None, here)
+        writing = self._stream(None if of_source else named, there)
+        plan = copies.across(source, target)
+        ticket = CopyTicket(there if plan.back else None, CopyPlan((*plan.out, *plan.back)), "copy")
+        if plan.back:
+            reading.state.check()
+            writing.state.check()
+            event = EventGeneration(here.scheduler)
+            here.scheduler.submit([(reading.state, o) for o in (*plan.out, Signal("copy.out", event=event))])
+            there.scheduler.submit([(writing.state, o) for o in (Wait("copy.out", event=event), *plan.back)])
         if not non_blocking:
             ticket.wait()
         return ticket
