@@ -33,16 +33,18 @@ class Context:
 
     Other packages register theirs through the entry-point group ``ktir.dialects``: each entry point is a
     function that takes the context and calls `register`.  `Context(installed=False)` leaves them out.
+    `Context(proposed=True)` knows the inter-tile deliveries, too, that are proposed but not settled
+    (``ktdp.inter_tile_reduce_scatter``, ``gather``, ``all_to_all``, ``scatter``).
     """
 
-    def __init__(self, *, installed: bool = True) -> None:
-        from ktir.dialects import DIALECTS
+    def __init__(self, *, installed: bool = True, proposed: bool = False) -> None:
+        from ktir.dialects import dialects
 
         self._dialects: dict[str, Dialect] = {}
         self._operations: dict[str, type[Operation]] = {}
         self._attributes: dict[str, type[Attribute]] = {}
         self._types: dict[str, type[Type]] = {}
-        for dialect in DIALECTS:
+        for dialect in dialects(proposed):
             self.register(dialect)
         if installed:
             for entry in _installed_entries():

@@ -37,6 +37,14 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+def finding(message: str, *notes: str) -> Diagnostic:
+    """What a rule finds wrong with an operation, and what would be right.
+
+    It has no place: the verifier adds that of the operation, and its name in front of the message.
+    """
+    return Diagnostic(message, notes=tuple(Note(note) for note in notes))
+
+
 def _line(location: Location | None, severity: str, message: str) -> str:
     where = location.file_line_column() if location is not None else None
     prefix = "" if where is None else f"{where[0]}:{where[1]}:{where[2]}: "

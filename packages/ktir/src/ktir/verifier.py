@@ -189,7 +189,8 @@ def _located(op: Operation, finding: str | Diagnostic) -> Diagnostic:
     if isinstance(finding, Diagnostic):
         if finding.location is not None:
             return finding
-        return Diagnostic(finding.message, op.location, finding.severity, finding.notes)
+        message = f"'{op.name}' op {finding.message}"
+        return Diagnostic(message, op.location, finding.severity, finding.notes)
     return Diagnostic(f"'{op.name}' op {finding}", op.location)
 
 

@@ -25,6 +25,14 @@ DIALECTS: tuple[Dialect, ...] = (
     tensor.DIALECT,
 )
 
+
+def dialects(proposed: bool = False) -> tuple[Dialect, ...]:
+    """The shipped dialects; with `proposed`, ktdp has its proposed operations, too."""
+    if not proposed:
+        return DIALECTS
+    return tuple(ktdp.PROPOSED_DIALECT if dialect is ktdp.DIALECT else dialect for dialect in DIALECTS)
+
+
 DISCARDABLE_CHECKS: dict[str, Callable[[Operation], Iterator[str | Diagnostic]]] = {
     "builtin.module": discardable.verify_module,
     "func.func": discardable.verify_function,

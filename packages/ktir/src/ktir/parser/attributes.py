@@ -31,7 +31,7 @@ from ktir.attributes import (
     wrap_integer,
 )
 from ktir.context import Context
-from ktir.errors import ParseError
+from ktir.errors import Note, ParseError
 from ktir.lexer import Cursor, Source, Token, TokenKind, unescape_string
 from ktir.location import (
     UNKNOWN,
@@ -131,15 +131,16 @@ class AttributeParser:
         """Offset of the current token."""
         return self.cursor.token.start
 
-    def error(self, message: str) -> ParseError:
+    def error(self, message: str, *notes: str) -> ParseError:
         """A `ParseError` at the current token, to be raised by the caller."""
-        return self.error_at(self.cursor.token.start, message)
+        return self.error_at(self.cursor.token.start, message, *notes)
 
-    def error_at(self, offset: int, message: str) -> ParseError:
-        """A `ParseError` at an offset, to be raised by the caller."""
+    def error_at(self, offset: int, message: str, *notes: str) -> ParseError:
+        """A `ParseError` at an offset, to be raised by the caller; `notes` say what would be right."""
         source = self.environment.source
         line, column = source.position(offset)
-        return ParseError(message, source.file, line, column, source.line(line))
+        said = tuple(Note(note) for note in notes)
+        return ParseError(message, source.file, line, column, source.line(line), said)
 
     def location_at(self, offset: int) -> FileLineColLoc:
         """The file location of an offset."""

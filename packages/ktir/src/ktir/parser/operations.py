@@ -309,7 +309,9 @@ class OpParser(AttributeParser):
 
             if token.text in VERBATIM and not self.context.has_dialect(token.text.partition(".")[0]):
                 return VerbatimOp.parse_verbatim(self, token)
-            raise self.error_at(token.start, f"custom op '{token.text}' is unknown")
+            raise self.error_at(
+                token.start, f"custom op '{token.text}' is unknown", *_nearest(token.text, self.context)
+            )
         self._definition = cls.definition
         if cls.definition.assembly is not None:
             from ktir.assembly import parse_assembly
@@ -322,7 +324,8 @@ class OpParser(AttributeParser):
         name = self.parse_string()
         cls = self.context.operation(name)
         if cls is None and (not name or self.context.has_dialect(name.partition(".")[0])):
-            raise self.error_at(start, f"unregistered operation '{name}' found in a registered dialect")
+            message = f"unregistered operation '{name}' found in a registered dialect"
+            raise self.error_at(start, message, *_nearest(name, self.context))
         self._definition = None
         operands = self.parse_comma_list("(", ")", self.parse_operand)
         successors = self.parse_comma_list("[", "]", self.parse_successor) if self.at("[") else []
@@ -601,6 +604,23 @@ def _substituted(block: Block, table: dict[Value, Value]) -> Block:
         return op.replace(operands=[table.get(v, v) for v in op.operands], regions=regions)
 
     return block.replace(operations=[one(op) for op in block.operations])
+
+
+def _nearest(name: str, context: Context) -> tuple[str, ...]:
+    """What an unknown operation may have been meant to be, as notes."""
+    from difflib import get_close_matches
+
+    from ktir.dialects.ktdp import PROPOSED
+
+    if name in (proposal.definition.name for proposal in PROPOSED):
+        return ("this operation is a proposal: allow it with Context(proposed=True), --proposed",)
+    dialect, dot, _ = name.partition(".")
+    if dot and not context.has_dialect(dialect):
+        return (
+            f"dialect '{dialect}' is not known; its operations can be read in generic form: \"{name}\"(...)",
+        )
+    known = [op.definition.name for d in context.dialects for op in d.operations]
+    return tuple(f"did you mean '{close}'?" for close in get_close_matches(name, known, 1))
 
 
 def _clash(use: str, expected: Type, actual: Type) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ktir.context import Dialect
 from ktir.dialects.ktdp.inter_tile import (
+    Delivery,
     InterTileConsume,
     InterTileProduce,
     InterTileReduce,
@@ -18,6 +19,14 @@ from ktir.dialects.ktdp.memory_space import (
     Space,
     SpyreMemorySpace,
     SpyreSpace,
+)
+from ktir.dialects.ktdp.proposed import (
+    PROPOSED,
+    InterTileAllToAll,
+    InterTileGather,
+    InterTileReduceScatter,
+    InterTileScatter,
+    ProposedDelivery,
 )
 from ktir.dialects.ktdp.tiles import (
     ConstructAccessTile,
@@ -58,23 +67,36 @@ DIALECT = Dialect(
     types=(AccessTileType, RuntimeArgType, TileFutureType),
 )
 
+PROPOSED_DIALECT = Dialect(
+    "ktdp", (*DIALECT.operations, *PROPOSED), attributes=DIALECT.attributes, types=DIALECT.types
+)
+"""The dialect with the proposed deliveries."""
+
 __all__ = [
     "CT_LOCAL",
     "DIALECT",
     "GLOBAL",
+    "PROPOSED",
+    "PROPOSED_DIALECT",
     "AccessTileType",
     "ConstructAccessTile",
     "ConstructDistributedMemoryView",
     "ConstructIndirectAccessTile",
     "ConstructMemoryView",
+    "Delivery",
     "ExtractKind",
     "GetComputeTileId",
+    "InterTileAllToAll",
     "InterTileConsume",
+    "InterTileGather",
     "InterTileProduce",
     "InterTileReduce",
+    "InterTileReduceScatter",
+    "InterTileScatter",
     "Load",
     "MemorySpace",
     "MemorySpaceAttr",
+    "ProposedDelivery",
     "RegionTerminator",
     "RuntimeArgExtract",
     "RuntimeArgType",
