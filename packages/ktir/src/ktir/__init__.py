@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from ktir.ir import Block, BlockArgument, Label, Operation, OpResult, Region, UnregisteredOp, Value
     from ktir.layout import Layout, LayoutError, LinearLayout, StickLayout
+    from ktir.levels import Level, check
     from ktir.machine import AddressUnit, F16Format, GridOrder, Machine, MachineError
     from ktir.parser import parse
     from ktir.printer import print_module
@@ -65,6 +66,7 @@ _HOMES = {
     "Label": "ktir.ir",
     "Layout": "ktir.layout",
     "LayoutError": "ktir.layout",
+    "Level": "ktir.levels",
     "LinearLayout": "ktir.layout",
     "Machine": "ktir.machine",
     "MachineError": "ktir.machine",
@@ -82,6 +84,7 @@ _HOMES = {
     "UnsupportedError": "ktir.errors",
     "Value": "ktir.ir",
     "VerifyError": "ktir.errors",
+    "check": "ktir.levels",
     "constant_buffers": "ktir.interface",
     "edit": "ktir.editor",
     "find_argument": "ktir.interface",
@@ -128,6 +131,7 @@ __all__ = [
     "Label",
     "Layout",
     "LayoutError",
+    "Level",
     "LinearLayout",
     "Machine",
     "MachineError",
@@ -145,6 +149,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "VerifyError",
+    "check",
     "constant_buffers",
     "edit",
     "find_argument",

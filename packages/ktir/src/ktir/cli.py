@@ -20,10 +20,12 @@ from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.errors import Diagnostic, KtirError, ParseError
 from ktir.ir import Operation, symbol_name
+from ktir.levels import Level, levels_of
+from ktir.levels import check as check_module
 from ktir.parser import parse
 from ktir.printer import print_module
 from ktir.reporting import diagnostics_of, render, to_json
-from ktir.verifier import collect, verify
+from ktir.verifier import verify
 
 if TYPE_CHECKING:
     from ktir.statistics import ModuleStatistics
@@ -57,23 +59,49 @@ def main() -> None:
     """Read, check and print Kernel Tile IR (MLIR text)."""
 
 
-def _check_one(path: str, context: Context, sources: dict[str, str]) -> tuple[Diagnostic, ...]:
+def _levels(context: click.Context, parameter: click.Parameter, value: str) -> tuple[Level, ...]:
+    try:
+        return levels_of(value)
+    except KtirError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _check_one(
+    path: str, context: Context, sources: dict[str, str], levels: tuple[Level, ...], strict: bool
+) -> tuple[Diagnostic, ...]:
     try:
         name, text = read_source(path)
         sources[name] = text
-        return collect(parse(text, context, name))
+        return check_module(parse(text, context, name), levels, strict=strict)
     except KtirError as error:
         return diagnostics_of(error)
 
 
 @main.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--level",
+    "levels",
+    default="V",
+    show_default=True,
+    metavar="LETTERS",
+    callback=_levels,
+    help="What to check, one or more of: P (parse), V (verify), L (legality of the module), S (strict: "
+    "extents, ranks, element types, grids; warnings), D (what the first scheduler version takes).",
+)
+@click.option("--strict", is_flag=True, help="Findings of level S are errors; implies level S.")
+@click.option("--proposed", is_flag=True, help="Accept proposed inter-tile deliveries.")
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as a JSON list on stdout.")
-def check(files: tuple[str, ...], as_json: bool) -> None:
+def check(
+    files: tuple[str, ...], levels: tuple[Level, ...], strict: bool, proposed: bool, as_json: bool
+) -> None:
     """Parse and verify each FILE ('-' is standard input)."""
-    context = Context()
+    context = Context(proposed=proposed)
     sources: dict[str, str] = {}
-    found = [diagnostic for path in files for diagnostic in _check_one(path, context, sources)]
+    wanted = (*levels, Level.STRICT) if strict else levels
+    found = [
+        diagnostic for path in files for diagnostic in _check_one(path, context, sources, wanted, strict)
+    ]
     if as_json:
         click.echo(json.dumps([to_json(diagnostic) for diagnostic in found], indent=2))
     else:
@@ -98,10 +126,10 @@ def _diagnosed() -> Iterator[dict[str, str]]:
         sys.exit(1)
 
 
-def _read(path: str, sources: dict[str, str]) -> Module:
+def _read(path: str, sources: dict[str, str], proposed: bool = False) -> Module:
     name, text = read_source(path)
     sources[name] = text
-    return parse(text, Context(), name)
+    return parse(text, Context(proposed=proposed), name)
 
 
 @main.command()
@@ -109,10 +137,11 @@ def _read(path: str, sources: dict[str, str]) -> Module:
 @click.option("--generic", is_flag=True, help="Print every operation in generic form.")
 @click.option("--locations", is_flag=True, help="Print the location of every operation.")
 @click.option("--keep-names", is_flag=True, help="Keep the names of values as in FILE where possible.")
-def fmt(file: str, generic: bool, locations: bool, keep_names: bool) -> None:
+@click.option("--proposed", is_flag=True, help="Accept proposed inter-tile deliveries.")
+def fmt(file: str, generic: bool, locations: bool, keep_names: bool, proposed: bool) -> None:
     """Print the canonical text of FILE ('-' is standard input).  FILE is parsed, not verified."""
     with _diagnosed() as sources:
-        module = _read(file, sources)
+        module = _read(file, sources, proposed)
         names = "source" if keep_names else "canonical"
         text = print_module(module, generic, locations=locations, names=names)
     click.echo(text, nl=False)

@@ -1,8 +1,8 @@
 """Levels of checking, each for a different question about a program (KTIR spec 0.2).
 
-The text parses (P); every operation keeps its own rules (V); the module as a whole uses only what back ends take
-(L); it does not contradict itself (S); the first version of the scheduler takes it (D). The same program may pass one
-level and fail the next, so each is asked for by itself.
+The text parses (P); every operation keeps its own rules (V); the module as a whole uses only what back ends
+take (L); it does not contradict itself (S); the first version of the scheduler takes it (D). The same program
+may pass one level and fail the next, so each is asked for by itself.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def check(
 ) -> tuple[Diagnostic, ...]:
     """Everything that the levels find in a module, level by level in program order.
 
-    Levels above V assume what V ensures: they include it, and are only asked if it finds no error. A module is
-    the outcome of level P, so that adds nothing. Findings of level S are warnings unless `strict`; `legal` is what
-    level L allows (dialects and operations), `machine` what level S takes the program to run on.
+    Levels above V assume what V ensures: they include it, and are only asked if it finds no error. A module
+    is the outcome of level P, so that adds nothing. Findings of level S are warnings unless `strict`; `legal`
+    is what level L allows (dialects and operations), `machine` what level S takes the program to run on.
     """
     wanted = levels_of(levels)
     found: list[Diagnostic] = []

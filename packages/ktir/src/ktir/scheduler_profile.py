@@ -1,6 +1,6 @@
 """Level D: what the first published version of the open scheduler takes (KTIR spec 1.14).
 
-A program beyond this profile may be perfectly good KTIR, and later versions take more. The texts are that version's.
+A program beyond this profile may be perfectly good KTIR, and later versions take more.
 """
 
 from __future__ import annotations

@@ -22,12 +22,10 @@ from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation, Value
+from ktir.scheduler_profile import scheduler_v1
 from ktir.types import ShapedType
 
 __all__ = ["PASS", "run"]
-
-V1_BODY = ("arith.addf", "arith.mulf", "arith.subf", "linalg.yield")
-V1_NAMED = ("linalg.add", "linalg.mul", "linalg.sub", "linalg.reduce", "linalg.yield", "linalg.generic")
 
 NOT_BUILT = {
     "ktdp.construct_distributed_memory_view": "distributed memory views",
@@ -53,7 +51,7 @@ TENSOR_OPS = (tensor.Empty, tensor.Splat)
 def run(module: Module, context: PassContext) -> Module:
     """Check every kernel; `UnsupportedKernel` lists the violations."""
     v1 = context.options.profile is Profile.V1
-    findings = _v1(module) if v1 else _default(module)
+    findings = scheduler_v1(module) if v1 else _default(module)
     found = (*_grids(module, context), *findings)
     if found:
         raise UnsupportedKernel(found[:1] if v1 else found)
@@ -116,44 +114,3 @@ def _dynamic(op: Operation) -> str | None:
         if isinstance(value.type, ShapedType) and not value.type.is_static:
             return f"'{op.name}' has a result of dynamic shape {value.type}, which is not supported yet"
     return None
-
-
-def _v1(module: Operation) -> Iterator[Diagnostic]:
-    """The first published version's table, in pre-order; bodies of generics are checked with them."""
-    stack: list[Operation] = [module]
-    while stack:
-        op = stack.pop()
-        message = _v1_reason(op)
-        if message is not None:
-            yield Diagnostic(message, op.location)
-        if isinstance(op, linalg.Generic):
-            for inner in op.walk():
-                if inner is not op and inner.name not in V1_BODY and not inner.name.startswith("spyreop."):
-                    yield Diagnostic(
-                        "V1 only supports add/mul/sub compute ops; found unsupported compute op",
-                        inner.location,
-                    )
-            continue
-        stack += [
-            inner
-            for region in reversed(op.regions)
-            for block in reversed(region.blocks)
-            for inner in reversed(block.operations)
-        ]
-
-
-def _v1_reason(op: Operation) -> str | None:
-    match op:
-        case scf.For() if op.inits:
-            return "V1 does not support scf.for with loop-carried arguments (iter_args)"
-        case scf.While():
-            return "V1 does not support scf.while loops"
-        case _ if op.name in (
-            "ktdp.construct_distributed_memory_view",
-            "ktdp.construct_indirect_access_tile",
-        ):
-            return f"V1 does not support {op.name}"
-        case _ if op.name.startswith("linalg.") and op.name not in V1_NAMED:
-            return "V1 only supports add/mul/sub/reduce compute ops; found unsupported compute op"
-        case _:
-            return None
