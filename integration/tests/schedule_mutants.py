@@ -1,0 +1,128 @@
+"""Every small way to break the schedule of a compiled kernel, by enumeration.
+
+- each signal dropped, and each choice of a buffer by phase turned by one, in the IR before units are separated;
+- each pair of neighbouring sends on one FIFO exchanged, and each start address that a unit uses moved by one stick,
+  in the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import attrs
+
+import dfsched
+import ktir
+from dfsched import image as im
+from dfsched.codegen import generate
+from dfsched.codegen.build import BuiltImage
+from dfsched.dialects import ktdf, ktdf_lowering
+from dfsched.passes.base import PassContext
+from dfsched.pipeline import pipeline, run_pipeline
+from dfsched.split import split
+from ktir.dialects.builtin import Module
+
+STICK = 128
+LOWERED = "ktdf-to-ktdflowering"
+
+_CHANGED = (ktdf_lowering.Signal, ktdf.SelectMemref)
+
+
+@attrs.frozen
+class Mutant:
+    """What is changed, and how to make the image: None if the compiler refuses the changed IR."""
+
+    what: str
+    make: Callable[[], BuiltImage | None]
+
+
+def mutants(compiled: dfsched.Compiled) -> Iterator[Mutant]:
+    """All mutants, in a fixed order; their images are made on demand."""
+    lowered = next(r.module for r in compiled.passes if r.name == LOWERED)
+    changed = [op for op in lowered.walk() if isinstance(op, _CHANGED)]
+    for number, op in enumerate(changed):
+        what = "signal" if isinstance(op, ktdf_lowering.Signal) else "phase"
+        yield Mutant(f"{what} {number} dropped or swapped", partial(_relowered, compiled, lowered, number))
+    built = compiled.generated.built
+    for what, image in (*_exchanged_sends(built.image), *_moved_addresses(built.image)):
+        yield Mutant(what, partial(attrs.evolve, built, image=image))
+
+
+def _broken(module: Module, number: int) -> Module:
+    """Without a signal, or with the candidates of a choice turned by one."""
+    with ktir.edit(module) as editor:
+        op = list(editor.walk(*_CHANGED))[number]
+        if op.op_class is ktdf.SelectMemref:
+            phase, first, *others = op.operands
+            editor.set_operands(op, [phase, *others, first])
+        else:
+            editor.erase(op)
+    changed = editor.module
+    assert isinstance(changed, Module)
+    return changed
+
+
+def _relowered(compiled: dfsched.Compiled, lowered: Module, number: int) -> BuiltImage | None:
+    """The image of broken IR: the passes after `LOWERED`, and code generation."""
+    module = _broken(lowered, number)
+    passes = pipeline(compiled.options)
+    names = [p.name for p in passes]
+    rest = passes[names.index(LOWERED) + 1 :]
+    try:
+        results = run_pipeline(module, PassContext(compiled.architecture, compiled.options), rest)
+        files = split(results[-1].module)
+        return generate(files, compiled.source, compiled.kernel, compiled.architecture).built
+    except (dfsched.DfschedError, ktir.KtirError):
+        return None
+
+
+def with_program(image: im.Image, number: int, new: im.UnitProgram) -> im.Image:
+    """Another unit program at `number` (in order over all programs)."""
+    parts = list(image.unit_programs)
+    parts[number] = new
+    programs = []
+    for program in image.programs:
+        count = len(program.unit_programs)
+        programs.append(attrs.evolve(program, unit_programs=tuple(parts[:count])))
+        parts = parts[count:]
+    return attrs.evolve(image, programs=tuple(programs))
+
+
+def _exchanged_sends(image: im.Image) -> Iterator[tuple[str, im.Image]]:
+    for number, program in enumerate(image.unit_programs):
+        last: dict[int, int] = {}
+        for index, i in enumerate(program.code):
+            match i:
+                case im.Send(unit=unit):
+                    if unit in last:
+                        first = program.code[last[unit]]
+                        assert isinstance(first, im.Send)
+                        code = list(program.code)
+                        code[last[unit]] = attrs.evolve(first, source=i.source)
+                        code[index] = attrs.evolve(i, source=first.source)
+                        changed = attrs.evolve(program, code=tuple(code))
+                        what = f"sends {last[unit]} and {index} of {program.label} exchanged"
+                        yield what, with_program(image, number, changed)
+                    last[unit] = index
+                case im.For() | im.EndFor() | im.Branch() | im.BranchIfZero():
+                    last.clear()
+                case _:
+                    pass
+
+
+def _moved_addresses(image: im.Image) -> Iterator[tuple[str, im.Image]]:
+    """One view of one unit program at a time, by one stick, in all its rows."""
+    for number, program in enumerate(image.unit_programs):
+        for index, i in enumerate(program.code):
+            if not isinstance(i, im.MakeView):
+                continue
+            view = image.views[i.descriptor]
+            width = view.element.storage_bits // 8
+            moved = attrs.evolve(view, constant=view.constant + STICK // width)
+            changed = attrs.evolve(image, views=(*image.views, moved))
+            code = list(program.code)
+            code[index] = attrs.evolve(i, descriptor=len(image.views))
+            part = attrs.evolve(program, code=tuple(code))
+            what = f"start of view {index} of {program.label} moved"
+            yield what, with_program(changed, number, part)
