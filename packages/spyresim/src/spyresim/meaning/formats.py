@@ -22,9 +22,15 @@ from ktir.machine import F16Format
 from ktir.types import DF16, F16, F64, FloatType, IndexType, IntegerType, Type, element_or_self
 from spyresim.errors import UnsupportedError
 
-__all__ = ["Array", "FloatFormat", "float_format", "held_dtype", "is_dlfloat", "narrow", "odd_f32"]
+__all__ = ["Array", "FloatFormat", "float_format", "held_dtype", "is_dlfloat", "narrow", "odd_f32", "stretch"]
 
 Array: TypeAlias = npt.NDArray[Any]
+
+
+def stretch(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array in a shape that it broadcasts to; itself if it has that shape."""
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
 
 DOUBLE: np.dtype[Any] = np.dtype(np.float64)
 SINGLE: np.dtype[Any] = np.dtype(np.float32)
@@ -63,10 +69,18 @@ class FloatFormat:
         return self.held == np.uint16
 
     def widen(self, values: Array) -> Array:
-        """Exact values in the computing format."""
+        """Exact values in the computing format; what is repeated along an axis is converted once."""
+        if self.held == self.wide:
+            return values
+        if values.size > 1 and 0 in values.strides:
+            once = values[tuple(slice(0, 1) if step == 0 else slice(None) for step in values.strides)]
+            return np.broadcast_to(self._widen(once), values.shape)
+        return self._widen(values)
+
+    def _widen(self, values: Array) -> Array:
         if self.is_dlfloat:
             return dlfloat.decode(values).astype(self.wide)
-        return values.astype(self.wide, copy=False)
+        return values.astype(self.wide)
 
     def widen_double(self, values: Array) -> Array:
         """Exact values in binary64, contiguous (so that NumPy picks the same loop for every layout)."""

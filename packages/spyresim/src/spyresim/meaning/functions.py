@@ -7,7 +7,7 @@ that.
 from __future__ import annotations
 
 import math as scalar_math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -20,13 +20,27 @@ __all__ = ["elementwise", "erf", "erfc", "fused_multiply_add", "round_half_away"
 
 
 def elementwise(function: Callable[..., Array]) -> Meaning:
-    """A function of binary64 arrays, with one rounding of its result."""
+    """A function of binary64 arrays, with one rounding of its result.
+
+    A function of one 16-bit number is computed once for all codes of the format and then looked up.
+    """
+    tables: dict[FloatFormat, Array] = {}
+
+    def compute(number: FloatFormat, operands: Sequence[Array]) -> Array:
+        wide = [number.widen_double(values) for values in operands]
+        return number.narrow(np.asarray(function(*wide), np.float64))
 
     def apply(call: Call) -> Array:
         number = call.floats
-        operands = np.broadcast_arrays(*call.operands) if len(call.operands) > 1 else call.operands
-        wide = [number.widen_double(values) for values in operands]
-        return number.narrow(np.asarray(function(*wide), np.float64))
+        if len(call.operands) > 1:
+            return compute(number, np.broadcast_arrays(*call.operands))
+        if number.held.itemsize != 2:
+            return compute(number, call.operands)
+        table = tables.get(number)
+        if table is None:
+            codes = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
+            table = tables[number] = compute(number, [codes.view(number.held)])
+        return np.take(table, call.operands[0].view(np.uint16))
 
     return apply
 

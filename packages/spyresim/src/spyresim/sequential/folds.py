@@ -15,16 +15,18 @@ from ktir.ir import Operation
 from ktir.machine import F16Format
 from ktir.types import FloatType, Type
 from spyresim.meaning.floats import maximum, maximum_number, minimum, minimum_number
-from spyresim.meaning.formats import Array, float_format
+from spyresim.meaning.formats import Array, float_format, stretch
 
 __all__ = ["fold"]
 
 _PREFIXES: dict[type[Operation], np.ufunc] = {arith.AddF: np.add, arith.MulF: np.multiply}
-_CHOICES: dict[type[Operation], Callable[[Array, Array], Array]] = {
-    arith.MaximumF: maximum,
-    arith.MinimumF: minimum,
-    arith.MaxNumF: maximum_number,
-    arith.MinNumF: minimum_number,
+_CHOICES: dict[type[Operation], tuple[np.ufunc, Callable[[Array, Array], Array]]] = {
+    arith.MaximumF: (np.maximum, maximum),
+    arith.MinimumF: (np.minimum, minimum),
+    arith.MaxNumF: (np.fmax, maximum_number),
+    arith.MinNumF: (np.fmin, minimum_number),
+}
+_INTEGERS: dict[type[Operation], np.ufunc] = {
     arith.MaxSI: np.maximum,
     arith.MinSI: np.minimum,
     arith.AddI: np.add,
@@ -54,26 +56,39 @@ def fold(
     rest = [axis for axis in range(values.ndim) if axis not in axes]
     line = values.transpose(*rest, *axes).reshape(*(values.shape[axis] for axis in rest), -1)
     first = start.transpose(*rest, *axes).reshape(*(start.shape[axis] for axis in rest), 1)
-    first = np.broadcast_to(first, (*line.shape[:-1], 1))
-    both = np.concatenate([first, line], axis=-1)
+    first = stretch(first, (*line.shape[:-1], 1))
     with np.errstate(all="ignore"):
-        result = _along_last(op, element, both, f16_format)
+        result = _along_last(op, element, first, line, f16_format)
     if result is None:
         return None
     shape = [1 if axis in axes else values.shape[axis] for axis in range(values.ndim)]
     return result.reshape(shape)
 
 
-def _along_last(op: type[Operation], element: Type, both: Array, f16_format: F16Format) -> Array | None:
-    prefix, choice = _PREFIXES.get(op), _CHOICES.get(op)
-    if prefix is not None and both.dtype in (np.float16, np.float32, np.float64):
+def _along_last(
+    op: type[Operation], element: Type, first: Array, line: Array, f16_format: F16Format
+) -> Array | None:
+    prefix, choice, whole = _PREFIXES.get(op), _CHOICES.get(op), _INTEGERS.get(op)
+    if prefix is not None and line.dtype in (np.float16, np.float32, np.float64):
+        both = np.concatenate([first, line], axis=-1)
         return np.asarray(prefix.accumulate(both, axis=-1)[..., -1])
-    if choice is None:
-        return None
-    if not isinstance(element, FloatType):
-        return _halved(choice, both)
-    number = float_format(element, f16_format)
-    return number.narrow(_halved(choice, number.widen(both)))
+    if choice is not None:
+        number = float_format(element, f16_format)
+        found = _extreme(*choice, number.widen(line))
+        return number.narrow(choice[1](number.widen(first[..., 0]), found))
+    if whole is not None and not isinstance(element, FloatType):
+        return np.asarray(whole(first[..., 0], whole.reduce(line, axis=-1, dtype=line.dtype)))
+    return None
+
+
+def _extreme(quick: np.ufunc, exact: Callable[[Array, Array], Array], line: Array) -> Array:
+    """The largest or smallest number of each line; the sign of a zero is found by combining halves."""
+    found = np.asarray(quick.reduce(line, axis=-1))
+    unsure = found == 0
+    if unsure.any():
+        found = found.copy()
+        found[unsure] = _halved(exact, line[unsure])
+    return found
 
 
 def _halved(choice: Callable[[Array, Array], Array], line: Array) -> Array:

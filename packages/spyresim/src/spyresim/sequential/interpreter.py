@@ -7,7 +7,7 @@ handler: their meaning is in `spyresim.meaning`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -106,6 +106,8 @@ def groups_of(array: Array) -> list[IntArray]:
     return [np.array(positions, np.int64) for positions in keys.values()]
 
 
+O = TypeVar("O", bound=Operation)
+P = TypeVar("P")
 Results: TypeAlias = Sequence[RuntimeValue]
 Handler: TypeAlias = Callable[["Interpreter", Frame, Any], Results]
 
@@ -139,7 +141,7 @@ class Interpreter:
 
     `lookup` finds the function that a call names, `definer` the operation of a value,
     `loop_of` the operation whose block argument a value is. `domains` are the
-    iteration spaces of open structured operations.
+    iteration spaces of open structured operations; `plans` what is known of an operation for the whole run.
     """
 
     machine: Machine
@@ -153,9 +155,17 @@ class Interpreter:
     level: str = "ktir"
     budget: int = DEFAULT_BUDGET
     cache: dict[Any, Any] = attrs.field(factory=dict)
+    plans: dict[Operation, object] = attrs.field(factory=dict)
     warnings: dict[str, None] = attrs.field(factory=dict)
     domains: list[tuple[int, ...]] = attrs.field(factory=list)
     _steps: int = 0
+
+    def plan(self, op: O, make: Callable[[O], P]) -> P:
+        """What `make` finds out about an operation, once for the whole run."""
+        found = self.plans.get(op)
+        if found is None:
+            found = self.plans[op] = make(op)
+        return cast(P, found)
 
     def site(self, op: Operation) -> Callable[[int | None], Site]:
         """Makes the place of `op` for a tile."""

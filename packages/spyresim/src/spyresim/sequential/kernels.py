@@ -199,30 +199,57 @@ def pattern_of(
     )
 
 
+@attrs.frozen(eq=False)
+class _TilePlan:
+    """The parts of an access tile's construction; `patterns` by symbols and strides of the view."""
+
+    base: Value
+    dims: tuple[Value, ...]
+    symbols: tuple[Value, ...]
+    set_symbols: tuple[Value, ...]
+    map: AffineMap
+    patterns: dict[object, tuple[Pattern, tuple[tuple[int, int], ...] | None]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, op: ktdp.ConstructAccessTile) -> _TilePlan:
+        map, indices = op.base_map.map, op.indices
+        return cls(op.base, indices[: map.num_dims], indices[map.num_dims :], op.symbol_operands, map)
+
+
 @KERNELS.executes(ktdp.ConstructAccessTile)
 def access_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructAccessTile) -> Results:
-    view = frame[op.base]
-    symbols = tuple(frame.number(value) for value in op.symbol_operands)
-    indices = [frame.array(value) for value in op.indices]
-    map = op.base_map.map
-    coordinates = map.evaluate(indices[: map.num_dims], indices[map.num_dims :])
-    columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(c, np.int64)) for c in coordinates))
-    anchor = np.stack(columns, axis=1) if columns else np.zeros((1, 0), np.int64)
-    points, order = op.access_tile_set.set, op.access_tile_order.map
+    plan = run.plan(op, _TilePlan.of)
+    view = frame[plan.base]
+    symbols = tuple(frame.number(value) for value in plan.set_symbols)
+    coordinates = plan.map.evaluate(
+        [frame.array(value) for value in plan.dims], [frame.array(value) for value in plan.symbols]
+    )
+    anchor = _anchor(coordinates)
     match view:
         case View():
             _check_rank(op, len(coordinates), len(view.sizes))
-            key = (op, symbols, view.strides)
-            found = run.cache.get(key)
+            key = (symbols, view.strides)
+            found = plan.patterns.get(key)
             if found is None:
-                found = run.cache[key] = pattern_of(op, points, order, symbols, op.type, view.strides)
+                points, order = op.access_tile_set.set, op.access_tile_order.map
+                found = plan.patterns[key] = pattern_of(op, points, order, symbols, op.type, view.strides)
             pattern, box = found
             return [AccessTile(view, anchor, pattern, box)]
         case DistributedView():
+            points, order = op.access_tile_set.set, op.access_tile_order.map
             rows, extents = ordered_points(op, points, order, symbols, op.type)
             return [PointTile(view, anchor[:, None, :] + rows[None, :, :], extents)]
         case _:
             raise unsupported(op, "an access tile of a tensor")
+
+
+def _anchor(coordinates: Sequence[Array | int]) -> IntArray:
+    """Coordinates (one array or number a dimension) as one array of shape (batch, rank)."""
+    batch = max((len(c) for c in coordinates if isinstance(c, np.ndarray)), default=1)
+    anchor = np.empty((batch, len(coordinates)), np.int64)
+    for axis, values in enumerate(coordinates):
+        anchor[:, axis] = values
+    return anchor
 
 
 def _check_rank(op: Operation, given: int, rank: int) -> None:

@@ -21,7 +21,7 @@ from spyresim.errors import (
     StaleReadFault,
     UnwrittenReadFault,
 )
-from spyresim.meaning.formats import Array
+from spyresim.meaning.formats import Array, stretch
 from spyresim.sequential.access import IntArray, Nest, Pattern
 from spyresim.sequential.order import OrderShadow
 
@@ -178,9 +178,11 @@ class Bank(Memory):
         if not pattern.size or not len(access.tiles):
             return np.empty((len(access.tiles), *pattern.extents), access.dtype)
         self._check(access, "read")
-        self._check_owners(access)
+        blocks = self.blocks(access, self.grain)
+        self._check_owners(access, blocks)
         if self.order is not None:
-            self.order.note(access, write=False)
+            sticks = blocks if self.grain == self.stick else self.blocks(access, self.stick)
+            self.order.note(access, sticks, write=False)
         return self._gather(access)
 
     def store(self, access: Access, data: Array) -> None:
@@ -188,14 +190,23 @@ class Bank(Memory):
         if not pattern.size or not len(access.tiles):
             return
         self._check(access, "write")
+        sticks = self.blocks(access, self.stick)
         if self.order is not None:
-            self.order.note(access, write=True)
-        self._claim(access)
-        data = np.broadcast_to(data, (len(access.tiles), *pattern.extents))
+            self.order.note(access, sticks, write=True)
+        self._claim(access, sticks)
+        data = stretch(data, (len(access.tiles), *pattern.extents))
         self._scatter(access, data)
-        shared = len(access.tiles) > 1 and len(np.unique(access.rows)) < len(access.tiles)
-        if shared or not isinstance(pattern, Nest):
+        if not isinstance(pattern, Nest) or self._overlapping(access):
             self._check_conflict(access, data)
+
+    def _overlapping(self, access: Access) -> bool:
+        """Whether the byte ranges of two tiles meet."""
+        if len(access.tiles) == 1:
+            return False
+        lows = self._flat_starts(access) + access.pattern.low * access.item
+        order = np.argsort(lows, kind="stable")
+        lows, size = lows[order], (access.pattern.high + 1 - access.pattern.low) * access.item
+        return bool((lows[1:] < lows[:-1] + size).any())
 
     def _check(self, access: Access, verb: str) -> None:
         lows, ends = access.lows, access.ends
@@ -259,8 +270,7 @@ class Bank(Memory):
         steps = np.append(np.arange(0, size - 1, block), size - 1) if size > 1 else np.zeros(1, np.int64)
         return np.asarray((first[:, :, None] + steps).reshape(len(first), -1) // block)
 
-    def _check_owners(self, access: Access) -> None:
-        blocks = self.blocks(access, self.grain)
+    def _check_owners(self, access: Access, blocks: IntArray) -> None:
         owners = self._owner.reshape(-1)[blocks]
         bad = owners != access.owner
         if not bad.any():
@@ -288,9 +298,8 @@ class Bank(Memory):
             owner=str(owner),
         )
 
-    def _claim(self, access: Access) -> None:
+    def _claim(self, access: Access, sticks: IntArray) -> None:
         """Mark as written; what a partial store leaves of a never-written stick becomes zero."""
-        sticks = self.blocks(access, self.stick)
         grains = self._owner.reshape(-1, self.stick // self.grain)
         fresh = sticks[(grains[sticks] == NOBODY).all(axis=-1)]
         if fresh.size:
@@ -403,7 +412,7 @@ class DeviceMemory(Memory):
         if homes is not None:
             homes.bank.store(self._inside(access, homes), data)
             return
-        data = np.broadcast_to(data, (len(access.tiles), *access.pattern.extents))
+        data = stretch(data, (len(access.tiles), *access.pattern.extents))
         for home, positions in self._groups(access, "write"):
             home.bank.store(self._inside(access.of(positions), home), data[positions])
 

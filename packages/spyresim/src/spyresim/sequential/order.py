@@ -100,13 +100,13 @@ class OrderShadow:
         self._reads = _Last.empty(self._bank.instances, 0)
         self._log = []
 
-    def note(self, access: Access, write: bool) -> None:
-        """Look for hazards of an access, then remember it."""
-        blocks = self._blocks(access)
+    def note(self, access: Access, sticks: npt.NDArray[np.int64], write: bool) -> None:
+        """Look for hazards of an access that touches `sticks` (see `Bank.blocks`), then remember it."""
+        blocks = self._blocks(access, sticks)
         if self._log is not None:
             if any(bad.any() for _, bad in self._meetings(access, blocks, write)):
                 self._refine()
-                blocks = self._blocks(access)
+                blocks = self._blocks(access, sticks)
             else:
                 self._log.append((access, write))
         if self._log is None:
@@ -115,11 +115,14 @@ class OrderShadow:
                     self._tell(access, blocks, write, last, bad)
         self._remember(access, blocks, write)
 
-    def _blocks(self, access: Access) -> npt.NDArray[np.int64]:
+    def _blocks(self, access: Access, sticks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        self._fit()
+        return sticks if self._grain == self._bank.stick else self._bank.blocks(access, self._grain)
+
+    def _fit(self) -> None:
         wanted = self._bank.held // self._grain
         if self._writes.tile.shape[1] < wanted:
             self._writes, self._reads = self._writes.grown(wanted), self._reads.grown(wanted)
-        return self._bank.blocks(access, self._grain)
 
     def _meetings(
         self, access: Access, blocks: npt.NDArray[np.int64], write: bool
@@ -134,7 +137,7 @@ class OrderShadow:
         return [(self._writes, bad), (self._reads, (reader != NOBODY) & (reader != who))]
 
     def _remember(self, access: Access, blocks: npt.NDArray[np.int64], write: bool) -> None:
-        who = np.broadcast_to(_actors(access), blocks.shape).astype(np.int32)
+        who = _actors(access)
         op = self._number(access)
         last = self._writes if write else self._reads
         tile = last.tile.reshape(-1)
@@ -144,8 +147,10 @@ class OrderShadow:
         else:
             before = tile[blocks]
             tile[blocks] = np.where((before == NOBODY) | (before == who), who, SEVERAL)
-        clash = (tile[blocks] != who) & (tile[blocks] != SEVERAL)
-        tile[blocks[clash]] = SEVERAL
+        if len(access.tiles) > 1:
+            after = tile[blocks]
+            clash = (after != who) & (after != SEVERAL)
+            tile[blocks[clash]] = SEVERAL
         last.op.reshape(-1)[blocks] = op
 
     def _number(self, access: Access) -> int:
@@ -164,8 +169,9 @@ class OrderShadow:
         self._grain = FINE
         self._writes = _Last.empty(self._bank.instances, 0)
         self._reads = _Last.empty(self._bank.instances, 0)
+        self._fit()
         for access, write in log:
-            self._remember(access, self._blocks(access), write)
+            self._remember(access, self._bank.blocks(access, FINE), write)
 
     def _tell(
         self,

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from ktir.affine import AffineMap, Const, Dim
@@ -17,7 +18,7 @@ from ktir.dialects import linalg
 from ktir.ir import Block, Operation, Value
 from ktir.types import FloatType, element_or_self
 from spyresim.errors import ExecutionFault, Site, UnsupportedError, unsupported
-from spyresim.meaning.formats import Array, float_format, held_dtype
+from spyresim.meaning.formats import Array, float_format, held_dtype, stretch
 from spyresim.sequential.access import Nest
 from spyresim.sequential.folds import fold
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
@@ -40,21 +41,72 @@ def whole(run: Interpreter, frame: Frame, op: Operation, value: Value) -> Array:
     return found
 
 
-def _extents(op: linalg.LinalgOp, operands: Sequence[Array]) -> tuple[int, ...]:
-    extents: list[int | None] = [None] * len(op.iterators)
-    for array, map in zip(operands, op.maps, strict=True):
-        for expr, extent in zip(map.results, array.shape[1:], strict=True):
-            if isinstance(expr, Dim):
-                known = extents[expr.position]
-                if known is not None and known != extent:
-                    raise ExecutionFault(
-                        f"loop {expr.position} has extents {known} and {extent}",
-                        site=Site(op.name, op.location),
-                    )
-                extents[expr.position] = extent
-    if None in extents:
-        raise unsupported(op, f"loop {extents.index(None)} of a structured operation has no extent")
-    return tuple(extent for extent in extents if extent is not None)
+@attrs.frozen(eq=False)
+class _Plan:
+    """What executing a structured operation needs to know and its tiles do not change.
+
+    `same` says which operands have the shape of the iteration domain, `axes` which axis of which operand has
+    the extent of which loop; `looks` which outputs the body reads; `copied` the argument that the body hands
+    on, if it does nothing else; `early` and `late` its operations without and with the accumulators (and the
+    terminator).
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    maps: tuple[AffineMap, ...]
+    same: tuple[bool, ...]
+    loops: int
+    axes: tuple[tuple[int, int, int], ...]
+    reduced: tuple[int, ...]
+    block: Block
+    looks: tuple[bool, ...]
+    copied: int | None
+    early: tuple[Operation, ...]
+    late: tuple[Operation, ...]
+
+    @classmethod
+    def of(cls, op: linalg.LinalgOp) -> _Plan:
+        inputs, outputs, maps, iterators = op.input_values, op.output_values, op.maps, op.iterators
+        block = op.regions[0].block
+        arguments = block.arguments
+        used = {value for inner in op.walk() for value in inner.operands} if op.regions else set()
+        copied = None
+        if len(block.operations) == 1 and len(outputs) == 1 and block.terminator.operands[0] in arguments:
+            copied = arguments.index(block.terminator.operands[0])
+        early, late = _split(block, arguments[len(inputs) :])
+        return cls(
+            inputs,
+            outputs,
+            maps,
+            tuple(map.is_identity for map in maps),
+            len(iterators),
+            tuple(
+                (number, axis, expr.position)
+                for number, map in enumerate(maps)
+                for axis, expr in enumerate(map.results)
+                if isinstance(expr, Dim)
+            ),
+            tuple(d for d, kind in enumerate(iterators) if kind != "parallel"),
+            block,
+            tuple(argument in used for argument in arguments[len(inputs) :]),
+            copied,
+            tuple(early),
+            tuple(late),
+        )
+
+    def extents(self, op: linalg.LinalgOp, operands: Sequence[Array]) -> tuple[int, ...]:
+        """Of the loops, from the shapes of the operands."""
+        extents: list[int | None] = [None] * self.loops
+        for number, axis, loop in self.axes:
+            extent, known = operands[number].shape[axis + 1], extents[loop]
+            if known is not None and known != extent:
+                raise ExecutionFault(
+                    f"loop {loop} has extents {known} and {extent}", site=Site(op.name, op.location)
+                )
+            extents[loop] = extent
+        if None in extents:
+            raise unsupported(op, f"loop {extents.index(None)} of a structured operation has no extent")
+        return tuple(extent for extent in extents if extent is not None)
 
 
 def to_domain(array: Array, map: AffineMap, extents: Sequence[int]) -> Array:
@@ -82,10 +134,10 @@ def to_domain(array: Array, map: AffineMap, extents: Sequence[int]) -> Array:
     return np.asarray(array[where])
 
 
-def from_domain(array: Array, map: AffineMap, extents: Sequence[int], shape: Sequence[int]) -> Array:
+def from_domain(array: Array, map: AffineMap, extents: Sequence[int]) -> Array:
     """The inverse for an output: every element is written once."""
     permutation = [expr.position for expr in map.results if isinstance(expr, Dim)]
-    full = np.broadcast_to(array, (array.shape[0], *extents))
+    full = stretch(array, (array.shape[0], *extents))
     if len(permutation) == map.num_results and sorted(permutation) == list(range(len(extents))):
         return full.transpose(0, *(1 + d for d in permutation))
     if len(permutation) == map.num_results and len(set(permutation)) == len(permutation):
@@ -105,21 +157,31 @@ def from_domain(array: Array, map: AffineMap, extents: Sequence[int], shape: Seq
     *(op for op in linalg.DIALECT.operations if issubclass(op, linalg.NamedOp) and op not in _CONTRACTIONS),
 )
 def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
-    inputs = [whole(run, frame, op, value) for value in op.input_values]
-    outputs = [_initial(run, frame, op, value) for value in op.output_values]
-    extents = _extents(op, [*inputs, *outputs])
+    plan = run.plan(op, _Plan.of)
+    inputs = [whole(run, frame, op, value) for value in plan.inputs]
+    outputs = [
+        _initial(run, frame, op, value, looks) for value, looks in zip(plan.outputs, plan.looks, strict=True)
+    ]
+    operands = [*inputs, *outputs]
+    extents = plan.extents(op, operands)
     run.counters.count(op.name, frame.batch)
-    domain = [to_domain(a, m, extents) for a, m in zip([*inputs, *outputs], op.maps, strict=True)]
+    if plan.copied is not None and not plan.reduced:
+        results = [to_domain(operands[plan.copied], plan.maps[plan.copied], extents)]
+        return _finish(run, frame, op, plan, results, extents)
+    domain = [
+        array if same else to_domain(array, map, extents)
+        for array, map, same in zip(operands, plan.maps, plan.same, strict=True)
+    ]
     run.domains.append(extents)
     try:
-        if "reduction" in op.iterators:
-            results = _fold(run, frame, op, domain[: len(inputs)], domain[len(inputs) :], extents)
+        if plan.reduced:
+            results = _fold(run, frame, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
         else:
-            frame.bind(op.regions[0].block.arguments, domain)
-            results = [_array(value) for value in run.run_block(op.regions[0].block, frame)]
+            frame.bind(plan.block.arguments, domain)
+            results = [_array(value) for value in run.run_block(plan.block, frame)]
     finally:
         run.domains.pop()
-    return _finish(run, frame, op, results, outputs, extents)
+    return _finish(run, frame, op, plan, results, extents)
 
 
 def _array(value: object) -> Array:
@@ -127,14 +189,12 @@ def _array(value: object) -> Array:
     return value
 
 
-def _initial(run: Interpreter, frame: Frame, op: linalg.LinalgOp, value: Value) -> Array:
+def _initial(run: Interpreter, frame: Frame, op: linalg.LinalgOp, value: Value, looks: bool) -> Array:
     """The initial value of an output; a memref is only read if the body looks at it."""
     found = frame[value]
     if not isinstance(found, View):
         return _array(found)
-    position = len(op.input_values) + op.output_values.index(value)
-    argument = op.regions[0].block.arguments[position]
-    if any(argument in inner.operands for inner in op.walk()):
+    if looks:
         return whole(run, frame, op, value)
     held = held_dtype(found.element, run.machine.f16_format)
     return np.broadcast_to(np.zeros((1,), held).reshape(1, *([1] * len(found.sizes))), (1, *found.sizes))
@@ -144,17 +204,20 @@ def _finish(
     run: Interpreter,
     frame: Frame,
     op: linalg.LinalgOp,
+    plan: _Plan,
     results: Sequence[Array],
-    outputs: Sequence[Array],
-    extents: Sequence[int],
+    extents: tuple[int, ...],
 ) -> Results:
     given: list[Array] = []
-    maps = op.maps[len(op.input_values) :]
-    for value, array, map, initial in zip(op.output_values, results, maps, outputs, strict=True):
-        rank = len(extents)
+    rank = len(extents)
+    maps, same = plan.maps[len(plan.inputs) :], plan.same[len(plan.inputs) :]
+    for value, array, map, plain in zip(plan.outputs, results, maps, same, strict=True):
         if array.ndim != rank + 1:
             array = array.reshape(array.shape + (1,) * (rank + 1 - array.ndim))
-        data = from_domain(array, map, extents, initial.shape[1:])
+        if not plain:
+            data = from_domain(array, map, extents)
+        else:
+            data = stretch(array, (array.shape[0], *extents))
         view = frame[value]
         if isinstance(view, View):
             nest = Nest(view.sizes, view.strides)
@@ -167,27 +230,24 @@ def _finish(
 def _fold(
     run: Interpreter,
     frame: Frame,
-    op: linalg.LinalgOp,
+    plan: _Plan,
     inputs: Sequence[Array],
     accumulators: Sequence[Array],
     extents: Sequence[int],
 ) -> list[Array]:
     """Point after point of the reduction loops; parallel loops are axes of the arrays."""
-    block = op.regions[0].block
-    reduced = [d for d, kind in enumerate(op.iterators) if kind != "parallel"]
-    folded = block.arguments[len(inputs) :]
-    early, late = _split(block, folded)
-    frame.bind(block.arguments[: len(inputs)], inputs)
-    for inner in early:
+    folded, late = plan.block.arguments[len(inputs) :], plan.late
+    frame.bind(plan.block.arguments[: len(inputs)], inputs)
+    for inner in plan.early:
         frame.bind(inner.results, run.execute(inner, frame))
-    short = _short_fold(run, frame, folded, accumulators, late, extents, reduced)
+    short = _short_fold(run, frame, folded, accumulators, late, extents, plan.reduced)
     if short is not None:
         return [short]
-    needed = _needed(late, block)
+    needed = _needed(late, plan.block)
     loose = {value: frame.array(value) for value in needed if value not in folded}
     current: list[Array] = list(accumulators)
-    for point in itertools.product(*(range(extents[d]) for d in reduced)):
-        where = dict(zip(reduced, point, strict=True))
+    for point in itertools.product(*(range(extents[d]) for d in plan.reduced)):
+        where = dict(zip(plan.reduced, point, strict=True))
         for value, array in loose.items():
             frame[value] = _at(array, where)
         frame.bind(folded, current)
@@ -217,10 +277,9 @@ def _short_fold(
     if values.ndim != len(extents) + 1:
         return None
     batch = max(values.shape[0], accumulators[0].shape[0])
-    whole = np.broadcast_to(values, (batch, *np.broadcast_shapes(values.shape[1:], tuple(extents))))
-    start = np.broadcast_to(accumulators[0], (batch, *accumulators[0].shape[1:]))
+    whole = stretch(values, (batch, *extents))
     kept = [1 if d in reduced else extents[d] for d in range(len(extents))]
-    start = np.broadcast_to(start, (batch, *kept))
+    start = stretch(accumulators[0], (batch, *kept))
     axes = [1 + d for d in reduced]
     found = fold(type(op), op.results[0].type, start, whole, axes, run.machine.f16_format)
     if found is not None:
@@ -265,23 +324,24 @@ def contraction(run: Interpreter, frame: Frame, op: linalg.Matmul) -> Results:
     element = element_or_self(op.outputs[0].type)
     if not isinstance(element, FloatType) or element.width > 16:
         return structured(run, frame, op)
-    inputs = [whole(run, frame, op, value) for value in op.inputs]
-    initial = whole(run, frame, op, op.outputs[0])
-    extents = _extents(op, [*inputs, initial])
+    plan = run.plan(op, _Plan.of)
+    inputs = [whole(run, frame, op, value) for value in plan.inputs]
+    initial = whole(run, frame, op, plan.outputs[0])
+    extents = plan.extents(op, [*inputs, initial])
     run.counters.count(op.name, frame.batch)
     wide = [
         to_domain(
             float_format(value.type, run.machine.f16_format).widen(array).astype(np.float32), map, extents
         )
-        for value, array, map in zip(op.operands, [*inputs, initial], op.maps, strict=True)
+        for value, array, map in zip(op.operands, [*inputs, initial], plan.maps, strict=True)
     ]
-    (loop,) = (d for d, kind in enumerate(op.iterators) if kind != "parallel")
+    (loop,) = plan.reduced
     total = wide[2]
     with np.errstate(all="ignore"):
         for k in range(extents[loop]):
             total = total + _at(wide[0], {loop: k}) * _at(wide[1], {loop: k})
     out = float_format(element, run.machine.f16_format)
-    return _finish(run, frame, op, [out.narrow(total)], [initial], extents)
+    return _finish(run, frame, op, plan, [out.narrow(total)], extents)
 
 
 @STRUCTURED.executes(linalg.Index)
