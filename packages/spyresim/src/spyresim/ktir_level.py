@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from spyresim.arguments import Binding, bind
 from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
+from spyresim.sequential.clocks import Clocks
 from spyresim.sequential.inter_tile import INTER_TILE
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
 from spyresim.sequential.kernels import KERNELS
@@ -27,6 +30,7 @@ from spyresim.sequential.memrefs import MEMREFS
 from spyresim.sequential.order import Hazard, OrderShadow
 from spyresim.sequential.structured import STRUCTURED
 from spyresim.sequential.tensors import TENSORS
+from spyresim.sequential.turns import Schedule, Turns
 
 __all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir", "with_switches"]
 
@@ -40,6 +44,8 @@ def run_ktir(
     machine: Machine | None = None,
     *,
     strict: bool = False,
+    schedule: Schedule | str = Schedule.LOCKSTEP,
+    seed: int = 0,
     budget: int = DEFAULT_BUDGET,
     scratchpad: Bank | None = None,
     first_address: int | None = None,
@@ -50,9 +56,12 @@ def run_ktir(
         function: name of the kernel; may be left out if the module has only one public function.
         args: arrays and numbers by argument name; arrays of role output may be left out.
         machine: default `ktir.Machine()`; the module's own switches win.
-        strict: whether two tiles that touch the same bytes, ordered by lockstep only, are an error
+        strict: whether two tiles that touch the same bytes, ordered by the schedule only, are an error
             (`ConflictFault`); otherwise they are a warning in the report.
-        budget: dynamic operations after which the run is given up.
+        schedule: how tiles advance: all together (``"lockstep"``), one after another (``"sequential"``), or
+            one operation of a tile drawn at random (``"random"``, by `seed`).
+        budget: dynamic operations after which the run is given up (of all tiles together in lockstep, else of
+            one tile).
         scratchpad: the scratchpads to use, one instance a tile (see `Session`); default fresh ones.
         first_address: where buffers begin in device memory, in bytes.
 
@@ -78,12 +87,26 @@ def run_ktir(
         first_address,
     )
 
+    schedule = Schedule(schedule)
+
     def watch(run: Interpreter, tiles: int) -> None:
         for bank in (run.scratchpad, *run.device.banks):
-            shadow = OrderShadow(bank, lambda hazard: _hazard(run, hazard, strict))
+            shadow = OrderShadow(
+                bank, run.clocks, lambda hazard: _hazard(run, hazard, strict), _SCHEDULES[schedule]
+            )
             bank.order = shadow if tiles > 1 else None
 
-    return run_bound(module, kernel, binding, KTIR_HANDLERS, "ktir", budget, watch, scratchpad=scratchpad)
+    turns = None if schedule is Schedule.LOCKSTEP else Turns[Any](schedule, seed)
+    return run_bound(
+        module, kernel, binding, KTIR_HANDLERS, "ktir", budget, watch, scratchpad=scratchpad, turns=turns
+    )
+
+
+_SCHEDULES = {
+    Schedule.LOCKSTEP: "lockstep",
+    Schedule.SEQUENTIAL: "the sequential schedule",
+    Schedule.RANDOM: "the random schedule",
+}
 
 
 def _hazard(run: Interpreter, hazard: Hazard, strict: bool) -> None:
@@ -126,6 +149,7 @@ def run_bound(
     prepare: Callable[[Interpreter, int], None] | None = None,
     grain: int | None = None,
     scratchpad: Bank | None = None,
+    turns: Turns[Any] | None = None,
 ) -> Result:
     """Execute a kernel on bound arguments with a table of handlers.
 
@@ -163,12 +187,19 @@ def run_bound(
         definer=structure.defuse.definer,
         loop_of=structure.loop_of,
         counters=Counters(),
+        clocks=Clocks(tiles),
         level=level,
         budget=budget,
     )
     if prepare is not None:
         prepare(run, tiles)
-    run.call(kernel, binding.values, Frame(np.arange(tiles, dtype=np.int64), grid))
+    everyone = np.arange(tiles, dtype=np.int64)
+    if turns is None:
+        run.call(kernel, binding.values, Frame(everyone, grid))
+    else:
+        turns.run(
+            [partial(_one_tile, run.alone(turns), kernel, binding, grid, tile) for tile in range(tiles)]
+        )
     outputs = {
         buffer.name: binding.output(buffer, device.allocation(buffer.name).bank.read_bytes(0, 0, buffer.size))
         for buffer in binding.buffers
@@ -176,6 +207,10 @@ def run_bound(
     }
     report = Report(level, kernel.symbol, tiles, run.counters, tuple(run.warnings))
     return Result(outputs, report)
+
+
+def _one_tile(run: Interpreter, kernel: Func, binding: Binding, grid: tuple[int, ...], tile: int) -> None:
+    run.call(kernel, binding.values, Frame(np.array([tile], np.int64), grid))
 
 
 class _Structure:

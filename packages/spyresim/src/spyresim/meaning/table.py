@@ -21,6 +21,7 @@ from spyresim.errors import NOWHERE, Site, SpyresimError, UnsupportedError
 from spyresim.meaning.formats import Array, FloatFormat, float_format, held_dtype
 
 __all__ = [
+    "Application",
     "Call",
     "Meaning",
     "evaluate",
@@ -98,6 +99,45 @@ def named_meaning(name: str) -> Meaning:
     return found
 
 
+@attrs.frozen(eq=False)
+class Application:
+    """An element-wise operation, made ready to be applied to arrays again and again."""
+
+    _meaning: Meaning
+    _call: Call
+    _dtypes: tuple[np.dtype[np.generic], ...]
+
+    @classmethod
+    def of(cls, op: Operation, f16_format: F16Format = F16Format.IEEE) -> Application:
+        """`UnsupportedError` if the class of the operation is not in the table."""
+        found = _BY_CLASS.get(type(op))
+        site = Site(op.name, op.location)
+        if found is None:
+            raise UnsupportedError(f"operation '{op.name}' has no element-wise meaning", site)
+        results = tuple(element_or_self(value.type) for value in op.results)
+        operands = tuple(element_or_self(value.type) for value in op.operands)
+        call = Call(op.name, (), operands, results, op.attributes, f16_format, site)
+        return cls(found, call, tuple(held_dtype(type, f16_format) for type in results))
+
+    def apply(self, operands: Sequence[Array], tile: int | None = None) -> tuple[Array, ...]:
+        """Results for arrays in held dtypes, of equal or broadcasting shapes; `tile` is named in faults."""
+        call = self._call
+        site = call.site if tile is None else attrs.evolve(call.site, tile=tile)
+        return _apply(
+            self._meaning,
+            Call(
+                call.name,
+                tuple(operands),
+                call.operand_types,
+                call.result_types,
+                call.attributes,
+                call.f16_format,
+                site,
+            ),
+            self._dtypes,
+        )
+
+
 def evaluate(
     op: Operation,
     operands: Sequence[Array],
@@ -114,20 +154,7 @@ def evaluate(
         UnsupportedError: the class is not in the table.
         ArithmeticFault: no defined result (integer division by zero or overflow).
     """
-    found = _BY_CLASS.get(type(op))
-    site = Site(op.name, op.location, tile)
-    if found is None:
-        raise UnsupportedError(f"operation '{op.name}' has no element-wise meaning", site)
-    call = Call(
-        op.name,
-        tuple(operands),
-        tuple(element_or_self(value.type) for value in op.operands),
-        tuple(element_or_self(value.type) for value in op.results),
-        op.attributes,
-        f16_format,
-        site,
-    )
-    return _apply(found, call)
+    return Application.of(op, f16_format).apply(operands, tile)
 
 
 def evaluate_named(
@@ -149,17 +176,17 @@ def evaluate_named(
         f16_format,
         Site(name) if site is None else site,
     )
-    return _apply(named_meaning(name), call)
+    dtypes = tuple(held_dtype(type, f16_format) for type in call.result_types)
+    return _apply(named_meaning(name), call, dtypes)
 
 
-def _apply(function: Meaning, call: Call) -> tuple[Array, ...]:
+def _apply(function: Meaning, call: Call, dtypes: tuple[np.dtype[np.generic], ...]) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
         result = function(call)
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(call.result_types):
         raise SpyresimError(f"'{call.name}' gives {len(results)} results, not {len(call.result_types)}")
-    for array, type in zip(results, call.result_types, strict=True):
-        expected = held_dtype(type, call.f16_format)
+    for array, expected, type in zip(results, dtypes, call.result_types, strict=True):
         if array.dtype != expected:
             raise SpyresimError(f"'{call.name}' gives {array.dtype} for {type}, not {expected}")
     return results

@@ -42,6 +42,20 @@ class Pattern:
         """Offsets of contiguous runs that together are the access, and their common length in elements."""
         return self.offsets().reshape(-1), 1
 
+    @cached_property
+    def _touched(self) -> dict[tuple[int, int], IntArray]:
+        return {}
+
+    def touched(self, item: int, block: int) -> IntArray:
+        """Byte offsets, at least one in every block of bytes that elements of `item` bytes lie in."""
+        found = self._touched.get((item, block))
+        if found is None:
+            runs, length = self.runs()
+            size = length * item
+            steps = np.append(np.arange(0, size - 1, block), size - 1) if size > 1 else np.zeros(1, np.int64)
+            found = self._touched[item, block] = (runs[:, None] * item + steps).reshape(-1)
+        return found
+
 
 @attrs.frozen
 class Nest(Pattern):

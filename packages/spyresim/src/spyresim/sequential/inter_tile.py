@@ -1,7 +1,7 @@
 """Communication between compute tiles: produce, reduce, consume (ktir spec 1.13, 5.4).
 
-Tiles run in lockstep, so a delivery finds what was produced in the same dynamic instance. A tile that waits
-for one that did not get there (control flow was not the same for all) is a deadlock.
+In lockstep a delivery finds what was produced in the same dynamic instance; a tile that runs by itself waits.
+A tile that waits for one that did not get there (control flow was not the same for all) is a deadlock.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ktir.dialects import ktdp
 from ktir.ir import Operation
 from spyresim.errors import DeadlockFault, ExecutionFault, Site
 from spyresim.meaning.formats import Array
+from spyresim.sequential.clocks import Clock
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
 from spyresim.sequential.tensors import poison
 from spyresim.sequential.values import Batched, spread
@@ -30,11 +31,18 @@ Source: TypeAlias = tuple[int, ...]
 
 
 @attrs.frozen(eq=False)
-class Future(Batched):
-    """What tiles have published: per tile its row in the partial tensors (one array a role)."""
+class Contribution:
+    """What one tile has published (one array a role, shape (1, ...)), and what it knew then."""
 
-    rows: dict[int, int]
     partials: tuple[Array, ...]
+    clock: Clock
+
+
+@attrs.frozen(eq=False)
+class Future(Batched):
+    """What tiles have published in one dynamic instance; tiles that run by themselves add to it later."""
+
+    contributions: dict[int, Contribution]
     producers: AffineSet
     groups: tuple[int, ...]
 
@@ -44,8 +52,7 @@ class Future(Batched):
 
     def partial(self, role: int, tile: int) -> Array:
         """The contribution of a tile, shape (1, ...)."""
-        array, row = self.partials[role], self.rows[tile]
-        return array if array.shape[0] == 1 else array[row : row + 1]
+        return self.contributions[tile].partials[role]
 
 
 def members(tiles: AffineSet, symbols: Sequence[int], count: int) -> Source:
@@ -72,8 +79,15 @@ def produce(run: Interpreter, frame: Frame, op: ktdp.InterTileProduce) -> Result
     numbers = np.array([group_of[int(tile)] for tile in inner.tiles], np.int64)
     inner.bind(op.body.block.arguments, [numbers])
     partials = tuple(_array(v) for v in run.run_block(op.body.block, inner)) if len(positions) else ()
-    rows = {int(tile): row for row, tile in enumerate(inner.tiles)}
-    return [Future(rows, partials, producers, groups)]
+    turns = run.turns
+    published: dict[int, Contribution] = {}
+    if turns is not None:
+        (tile,) = frame.tiles.tolist()
+        published = turns.instance(op, tile)
+    for row, tile in enumerate(inner.tiles.tolist()):
+        given = tuple(array if len(array) == 1 else array[row : row + 1] for array in partials)
+        published[tile] = Contribution(given, run.clocks.release(tile))
+    return [Future(published, producers, groups)]
 
 
 def _array(value: object) -> Array:
@@ -92,7 +106,7 @@ def _sources(
     """Who gets the contributions of whom: producers (ascending) to positions of consumers in the batch."""
     count = tile_count(frame)
     found: dict[Source, list[int]] = {}
-    waiting: list[str] = []
+    needed: list[tuple[int, Source]] = []
     for group in future.groups:
         wanted = set(members(consumers, (group,), count))
         producers = future.members(group, count)
@@ -104,15 +118,24 @@ def _sources(
                 symbols = (tile, group)[: dependency.set.num_symbols]
                 chosen = set(members(dependency.set, symbols, count))
                 sources = tuple(p for p in producers if p in chosen)
-            waiting += [f"tile {tile} waits for tile {p}" for p in sources if p not in future.rows]
+            needed.append((tile, sources))
             found.setdefault(sources, []).append(position)
-    if waiting:
+    published = future.contributions
+
+    def waiting() -> tuple[str, ...]:
+        pairs = [(tile, p) for tile, sources in needed for p in sources if p not in published]
+        return tuple(f"tile {tile} waits for tile {p}" for tile, p in pairs)
+
+    site = Site(op.name, op.location)
+    if run.turns is not None:
+        run.turns.wait(lambda: not waiting(), waiting, site)
+    missing = waiting()
+    if missing:
         raise DeadlockFault(
-            f"deadlock: {waiting[0]}, which has not produced here",
-            site=Site(op.name, op.location),
-            waiting=tuple(waiting),
+            f"deadlock: {missing[0]}, which has not produced here", site=site, waiting=missing
         )
-    run.synchronize()
+    for tile, sources in needed:
+        run.clocks.acquire(tile, [published[p].clock for p in sources])
     return found
 
 

@@ -18,11 +18,14 @@ from ktir.ir import Block, Operation, Value
 from ktir.machine import Machine
 from ktir.opdef import TERMINATOR
 from spyresim.errors import BudgetFault, ExecutionFault, Site, UnsupportedError, unsupported
-from spyresim.meaning import evaluate, has_meaning
+from spyresim.meaning import has_meaning
 from spyresim.meaning.formats import Array
+from spyresim.meaning.table import Application
 from spyresim.report import Counters
 from spyresim.sequential.access import IntArray
+from spyresim.sequential.clocks import Clocks
 from spyresim.sequential.memory import Bank, DeviceMemory
+from spyresim.sequential.turns import Turns
 from spyresim.sequential.values import RuntimeValue, merge, take, uniform
 
 __all__ = ["Diverged", "Frame", "Handler", "Handlers", "Interpreter", "grid_of"]
@@ -139,9 +142,10 @@ class Handlers:
 class Interpreter:
     """One run: machine, memories, functions, counters.
 
-    `lookup` finds the function that a call names, `definer` the operation of a value,
-    `loop_of` the operation whose block argument a value is. `domains` are the
-    iteration spaces of open structured operations; `plans` what is known of an operation for the whole run.
+    `lookup` finds the function that a call names, `definer` the operation of a value, `loop_of` the operation
+    whose block argument a value is. `clocks` say what is ordered for which tile; `domains` are the iteration
+    spaces of open structured operations; `plans` what is known of an operation for the whole run; `turns` is
+    there if tiles run by themselves.
     """
 
     machine: Machine
@@ -152,13 +156,19 @@ class Interpreter:
     definer: Callable[[Value], Operation | None]
     loop_of: Callable[[Value], Operation | None]
     counters: Counters
+    clocks: Clocks
     level: str = "ktir"
     budget: int = DEFAULT_BUDGET
     cache: dict[Any, Any] = attrs.field(factory=dict)
     plans: dict[Operation, object] = attrs.field(factory=dict)
     warnings: dict[str, None] = attrs.field(factory=dict)
     domains: list[tuple[int, ...]] = attrs.field(factory=list)
+    turns: Turns[Any] | None = None
     _steps: int = 0
+
+    def alone(self, turns: Turns[Any]) -> Interpreter:
+        """The same run for one tile by itself."""
+        return attrs.evolve(self, domains=[], turns=turns, steps=0)
 
     def plan(self, op: O, make: Callable[[O], P]) -> P:
         """What `make` finds out about an operation, once for the whole run."""
@@ -221,6 +231,8 @@ class Interpreter:
             raise BudgetFault(
                 f"more than {self.budget} operations", site=Site(op.name, op.location), limit=self.budget
             )
+        if self.turns is not None:
+            self.turns.pause()
         handler = self.handlers.entries.get(type(op))
         if handler is not None:
             return handler(self, frame, op)
@@ -237,13 +249,10 @@ class Interpreter:
         ]
         self.counters.count(op.name, frame.batch)
         tile = int(frame.tiles[0]) if frame.batch == 1 else None
-        return evaluate(op, aligned, self.machine.f16_format, tile)
+        return self.plan(op, self._application).apply(aligned, tile)
 
-    def synchronize(self) -> None:
-        """Everything before is ordered before everything behind, for all tiles (ktir spec 1.13.7)."""
-        for bank in (self.scratchpad, *self.device.banks):
-            if bank.order is not None:
-                bank.order.forget()
+    def _application(self, op: Operation) -> Application:
+        return Application.of(op, self.machine.f16_format)
 
     def warn(self, message: str) -> None:
         """Report something once."""

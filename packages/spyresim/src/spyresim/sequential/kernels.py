@@ -334,7 +334,7 @@ def _access(
     batch = len(starts)
     tiles = frame.tiles if batch == frame.batch else frame.tiles[:1]
     rows = tiles if view.row is None else np.full(batch, view.row, np.int64)
-    everyone = batch == 1 and frame.batch > 1
+    everyone = frame.tiles if batch == 1 and frame.batch > 1 else None
     return Access(tiles, rows, starts, pattern, dtype, run.site(op), view.owner, everyone)
 
 
@@ -449,7 +449,9 @@ def _element_accesses(
         starts = base + element_anchor(view, local) * dtype.itemsize
         tiles = frame.tiles[owners] if batch == frame.batch else np.full(len(owners), frame.tiles[0])
         rows = tiles if view.row is None else np.full(len(owners), view.row, np.int64)
-        found.append((view, positions, Access(tiles, rows, starts, scalar, dtype, run.site(op), view.owner)))
+        everyone = frame.tiles if batch == 1 and frame.batch > 1 else None
+        access = Access(tiles, rows, starts, scalar, dtype, run.site(op), view.owner, everyone)
+        found.append((view, positions, access))
     return found
 
 

@@ -41,7 +41,7 @@ class Access:
     `tiles` are flat tile numbers (one a row of the data), `rows` the memory instance of each, `starts` the
     byte address where the pattern has offset 0; all of the same length.  `site` makes the place of the
     access for a tile; `owner` says on whose behalf the tiles act. With `everyone`, the only entry stands for
-    all tiles of the batch, which do the same.
+    all these tiles, which do the same.
     """
 
     tiles: IntArray
@@ -51,7 +51,7 @@ class Access:
     dtype: np.dtype[Any]
     site: Callable[[int | None], Site]
     owner: int = HOST
-    everyone: bool = False
+    everyone: IntArray | None = None
 
     @property
     def item(self) -> int:
@@ -127,6 +127,7 @@ class Bank(Memory):
         self.order: OrderShadow | None = None
         self._numbered = numbered
         self._held = 0
+        self._windows: dict[tuple[Nest, np.dtype[Any]], Array] = {}
         self._data: npt.NDArray[np.uint8] = np.empty((instances, 0), np.uint8)
         self._owner: npt.NDArray[np.int32] = np.empty((instances, 0), np.int32)
         self._grow(min(size, _FIRST_BYTES))
@@ -143,6 +144,7 @@ class Bank(Memory):
         data[:, : self._held] = self._data
         owner[:, : self._held // self.grain] = self._owner
         self._data, self._owner, self._held = data, owner, held
+        self._windows.clear()
 
     @property
     def held(self) -> int:
@@ -182,7 +184,7 @@ class Bank(Memory):
         self._check_owners(access, blocks)
         if self.order is not None:
             sticks = blocks if self.grain == self.stick else self.blocks(access, self.stick)
-            self.order.note(access, sticks, write=False)
+            self.order.note(access, sticks, False)
         return self._gather(access)
 
     def store(self, access: Access, data: Array) -> None:
@@ -191,10 +193,10 @@ class Bank(Memory):
             return
         self._check(access, "write")
         sticks = self.blocks(access, self.stick)
-        if self.order is not None:
-            self.order.note(access, sticks, write=True)
-        self._claim(access, sticks)
         data = stretch(data, (len(access.tiles), *pattern.extents))
+        if self.order is not None:
+            self.order.note(access, sticks, True, data)
+        self._claim(access, sticks)
         self._scatter(access, data)
         if not isinstance(pattern, Nest) or self._overlapping(access):
             self._check_conflict(access, data)
@@ -235,10 +237,13 @@ class Bank(Memory):
 
     def _window(self, access: Access, pattern: Nest) -> tuple[Array, IntArray]:
         """The flat memory seen through the nest from every element, and each tile's place in that."""
-        flat = self._data.reshape(-1).view(access.dtype)
-        strides = tuple(s * access.item for s in pattern.strides)
-        window = np.lib.stride_tricks.as_strided(flat, (flat.size, *pattern.extents), (access.item, *strides))
-        return window, self._flat_starts(access) // access.item + pattern.start
+        found = self._windows.get((pattern, access.dtype))
+        if found is None:
+            flat = self._data.reshape(-1).view(access.dtype)
+            steps = (access.item, *(s * access.item for s in pattern.strides))
+            found = np.lib.stride_tricks.as_strided(flat, (flat.size, *pattern.extents), steps)
+            self._windows[pattern, access.dtype] = found
+        return found, self._flat_starts(access) // access.item + pattern.start
 
     def _gather(self, access: Access) -> Array:
         if isinstance(access.pattern, Nest):
@@ -264,11 +269,8 @@ class Bank(Memory):
 
     def blocks(self, access: Access, block: int) -> IntArray:
         """Flat numbers of all blocks of bytes that are touched (some more than once); (tiles, k)."""
-        runs, length = access.pattern.runs()
-        first = self._flat_starts(access)[:, None] + runs[None, :] * access.item
-        size = length * access.item
-        steps = np.append(np.arange(0, size - 1, block), size - 1) if size > 1 else np.zeros(1, np.int64)
-        return np.asarray((first[:, :, None] + steps).reshape(len(first), -1) // block)
+        touched = self._flat_starts(access)[:, None] + access.pattern.touched(access.item, block)
+        return np.asarray(touched // block)
 
     def _check_owners(self, access: Access, blocks: IntArray) -> None:
         owners = self._owner.reshape(-1)[blocks]
@@ -309,6 +311,15 @@ class Bank(Memory):
             grains[sticks] = access.owner
         else:
             self._owner.reshape(-1)[self.blocks(access, self.grain)] = access.owner
+
+    def changed_blocks(self, access: Access, data: Array, block: int) -> IntArray:
+        """Flat numbers of the blocks of bytes that storing `data` changes, ascending."""
+        word = np.dtype(f"u{access.item}")
+        found = np.ascontiguousarray(self._gather(access)).view(word)
+        changed = found != np.ascontiguousarray(data).view(word)
+        first = np.broadcast_to(self._element_places(access), changed.shape)[changed] * access.item
+        steps = np.arange(0, access.item, min(block, access.item))
+        return np.unique((first[:, None] + steps) // block)
 
     def _check_conflict(self, access: Access, data: Array) -> None:
         """Read back: an element that differs was overwritten by another tile of the same operation."""

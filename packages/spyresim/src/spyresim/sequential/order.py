@@ -1,13 +1,14 @@
-"""Accesses of different tiles that only lockstep orders (readings 12, ktir spec 5.3).
+"""Accesses of different tiles that nothing orders (readings 12, ktir spec 5.3).
 
-Nothing orders the tiles of a kernel. The interpreter runs them in lockstep, so a load sees every earlier
-store of any tile; a program that counts on that is suspicious. Who last wrote and who read since is kept per
-stick until two tiles meet in one, and from then on (for that memory) per pair of bytes: neighbours in a stick
-are no conflict.
+Only deliveries order the tiles of a kernel. The interpreter runs tiles in lockstep (or one after another), so
+a load sees every store that happened to come before; a program that counts on that is suspicious. Who wrote
+last and who read since is kept per stick until two tiles meet in one, and from then on (for that memory) per
+pair of bytes: neighbours in a stick are no conflict. A store that changes nothing conflicts with nothing.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from spyresim.errors import Site
+from spyresim.sequential.clocks import Clocks, TileSets
 
 if TYPE_CHECKING:
+    from spyresim.meaning.formats import Array
     from spyresim.sequential.memory import Access, Bank
 
-__all__ = ["Hazard", "OrderShadow"]
+__all__ = ["FINE", "Hazard", "OrderShadow"]
 
-NOBODY = 0
-SEVERAL = -2
-EVERYONE = -3
 FINE = 2
 """Bytes per entry once tiles have met in a stick."""
 
 Shadow = npt.NDArray[np.int32]
+Blocks = npt.NDArray[np.int64]
 
 
 @attrs.frozen
@@ -44,6 +45,7 @@ class Hazard:
     second: Site
     wrote_first: bool
     writes_second: bool
+    schedule: str = "lockstep"
 
     @property
     def message(self) -> str:
@@ -53,7 +55,7 @@ class Hazard:
         )
         return (
             f"{_who(self.second)} {verbs[1]} what {_who(self.first)} {verbs[0]} at {self.address:#x} of "
-            f"{self.memory} in '{self.first.operation}'; only lockstep orders that"
+            f"{self.memory} in '{self.first.operation}'; only {self.schedule} orders that"
         )
 
 
@@ -63,146 +65,259 @@ def _who(site: Site) -> str:
 
 @attrs.define(eq=False)
 class _Last:
-    """Per block of bytes: which tile (number + 1) touched it last, and in which operation."""
+    """Per block of bytes: which tiles (number of a set) touched it last, and at which event."""
 
-    tile: Shadow
-    op: Shadow
+    tiles: Shadow
+    event: Shadow
 
     @classmethod
     def empty(cls, instances: int, blocks: int) -> _Last:
         return cls(np.zeros((instances, blocks), np.int32), np.zeros((instances, blocks), np.int32))
 
     def grown(self, blocks: int) -> _Last:
-        found = _Last.empty(len(self.tile), blocks)
-        found.tile[:, : self.tile.shape[1]] = self.tile
-        found.op[:, : self.op.shape[1]] = self.op
+        found = _Last.empty(len(self.tiles), blocks)
+        found.tiles[:, : self.tiles.shape[1]] = self.tiles
+        found.event[:, : self.event.shape[1]] = self.event
         return found
+
+    def at(self, blocks: Blocks) -> tuple[Shadow, Shadow]:
+        return self.tiles.reshape(-1)[blocks], self.event.reshape(-1)[blocks]
+
+    def set(self, blocks: Blocks, tiles: Shadow | int, event: int) -> None:
+        self.tiles.reshape(-1)[blocks] = tiles
+        self.event.reshape(-1)[blocks] = event
+
+
+@attrs.frozen(eq=False)
+class _Event:
+    """One access: when, by which operation (number in the shadow), by whom (set numbers, shape (rows, 1))."""
+
+    access: Access
+    writing: bool
+    time: int
+    op: int
+    who: Shadow
+    quiet: Blocks | None = None
+    """Fine blocks that a store leaves as they are."""
 
 
 class OrderShadow:
     """The history of one memory; `report` is told of every pair of operations that meets, once."""
 
-    def __init__(self, bank: Bank, report: Callable[[Hazard], None]) -> None:
+    def __init__(
+        self, bank: Bank, clocks: Clocks, report: Callable[[Hazard], None], schedule: str = "lockstep"
+    ) -> None:
         self._bank = bank
+        self._clocks = clocks
         self._report = report
-        self._grain = bank.stick
-        self._writes = _Last.empty(bank.instances, 0)
-        self._reads = _Last.empty(bank.instances, 0)
-        self._ops: list[Callable[[int | None], Site]] = []
+        self._schedule = schedule
+        self._sets = TileSets(clocks.tiles)
+        self._sites: list[Callable[[int | None], Site]] = []
         self._numbers: dict[Any, int] = {}
-        self._log: list[tuple[Access, bool]] | None = []
         self._known: set[tuple[int, int, bool, bool]] = set()
+        self._start()
 
-    def forget(self) -> None:
-        """Start again: what happened so far is ordered before what follows."""
+    def _start(self) -> None:
+        """Forget everything: what follows is ordered behind it, for all tiles."""
+        self._op_of: list[int] = [0]
+        self._time_of: list[int] = [0]
         self._grain = self._bank.stick
         self._writes = _Last.empty(self._bank.instances, 0)
         self._reads = _Last.empty(self._bank.instances, 0)
-        self._log = []
+        self._log: list[_Event] | None = []
 
-    def note(self, access: Access, sticks: npt.NDArray[np.int64], write: bool) -> None:
-        """Look for hazards of an access that touches `sticks` (see `Bank.blocks`), then remember it."""
+    def note(self, access: Access, sticks: Blocks, writing: bool, data: Array | None = None) -> None:
+        """Look for hazards of an access that touches `sticks` (see `Bank.blocks`), then remember it.
+
+        `data` is what a store is about to write.
+        """
+        if 0 < self._time_of[-1] <= self._clocks.floor:
+            self._start()
+        event = _Event(access, writing, self._clocks.tick(), self._number(access), self._actors(access))
+        self._op_of.append(event.op)
+        self._time_of.append(event.time)
+        number = len(self._time_of) - 1
         blocks = self._blocks(access, sticks)
-        if self._log is not None:
-            if any(bad.any() for _, bad in self._meetings(access, blocks, write)):
-                self._refine()
-                blocks = self._blocks(access, sticks)
-            else:
-                self._log.append((access, write))
+        if self._log is not None and self._meets(event, blocks):
+            self._refine()
+            blocks = self._blocks(access, sticks)
         if self._log is None:
-            for last, bad in self._meetings(access, blocks, write):
-                if bad.any():
-                    self._tell(access, blocks, write, last, bad)
-        self._remember(access, blocks, write)
-
-    def _blocks(self, access: Access, sticks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        self._fit()
-        return sticks if self._grain == self._bank.stick else self._bank.blocks(access, self._grain)
-
-    def _fit(self) -> None:
-        wanted = self._bank.held // self._grain
-        if self._writes.tile.shape[1] < wanted:
-            self._writes, self._reads = self._writes.grown(wanted), self._reads.grown(wanted)
-
-    def _meetings(
-        self, access: Access, blocks: npt.NDArray[np.int64], write: bool
-    ) -> list[tuple[_Last, npt.NDArray[np.bool_]]]:
-        """Blocks that somebody else wrote before (or, for a write, read)."""
-        who = _actors(access)
-        writer = self._writes.tile.reshape(-1)[blocks]
-        bad = (writer != NOBODY) & (writer != who)
-        if not write:
-            return [(self._writes, bad & (writer != EVERYONE))]
-        reader = self._reads.tile.reshape(-1)[blocks]
-        return [(self._writes, bad), (self._reads, (reader != NOBODY) & (reader != who))]
-
-    def _remember(self, access: Access, blocks: npt.NDArray[np.int64], write: bool) -> None:
-        who = _actors(access)
-        op = self._number(access)
-        last = self._writes if write else self._reads
-        tile = last.tile.reshape(-1)
-        if write:
-            self._reads.tile.reshape(-1)[blocks] = NOBODY
-            tile[blocks] = who
+            event = self._check(event, blocks, data)
         else:
-            before = tile[blocks]
-            tile[blocks] = np.where((before == NOBODY) | (before == who), who, SEVERAL)
-        if len(access.tiles) > 1:
-            after = tile[blocks]
-            clash = (after != who) & (after != SEVERAL)
-            tile[blocks[clash]] = SEVERAL
-        last.op.reshape(-1)[blocks] = op
+            self._log.append(event)
+        self._remember(event, blocks, number)
 
-    def _number(self, access: Access) -> int:
-        site = access.site(None)
-        key = (site.operation, site.location)
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self._ops)
-            self._ops.append(access.site)
-        return found
+    # -- blocks
+
+    def _blocks(self, access: Access, sticks: Blocks) -> Blocks:
+        wanted = self._bank.held // self._grain
+        if self._writes.tiles.shape[1] < wanted:
+            self._writes, self._reads = self._writes.grown(wanted), self._reads.grown(wanted)
+        return sticks if self._grain == self._bank.stick else self._bank.blocks(access, self._grain)
 
     def _refine(self) -> None:
         """From sticks to pairs of bytes: what happened so far is replayed."""
         assert self._log is not None
         log, self._log = self._log, None
         self._grain = FINE
-        self._writes = _Last.empty(self._bank.instances, 0)
-        self._reads = _Last.empty(self._bank.instances, 0)
-        self._fit()
-        for access, write in log:
-            self._remember(access, self._bank.blocks(access, FINE), write)
+        self._writes = _Last.empty(self._bank.instances, self._bank.held // FINE)
+        self._reads = _Last.empty(self._bank.instances, self._bank.held // FINE)
+        first = len(self._time_of) - 1 - len(log)
+        for number, event in enumerate(log, first):
+            self._remember(event, self._bank.blocks(event.access, FINE), number)
 
-    def _tell(
-        self,
-        access: Access,
-        blocks: npt.NDArray[np.int64],
-        write: bool,
-        last: _Last,
-        bad: npt.NDArray[np.bool_],
-    ) -> None:
+    # -- who
+
+    def _actors(self, access: Access) -> Shadow:
+        if access.everyone is not None:
+            number = self._sets.number(access.everyone.tolist())
+            return np.full((len(access.tiles), 1), number, np.int32)
+        return (access.tiles[:, None] + 1).astype(np.int32)
+
+    def _number(self, access: Access) -> int:
+        site = access.site(None)
+        key = (site.operation, site.location)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._sites)
+            self._sites.append(access.site)
+        return found
+
+    # -- hazards
+
+    def _meets(self, event: _Event, blocks: Blocks) -> bool:
+        """Whether another tile has touched one of the blocks, or two tiles do it now."""
+        lasts = (self._writes, self._reads) if event.writing else (self._writes,)
+        if any(self._touched(last, event, blocks).any() for last in lasts):
+            return True
+        if not event.writing or len(event.who) < 2:
+            return False
+        scratch = np.zeros(int(blocks.max()) + 1 - int(blocks.min()), np.int32)
+        places = blocks - blocks.min()
+        scratch[places] = event.who
+        return bool((scratch[places] != event.who).any())
+
+    def _touched(self, last: _Last, event: _Event, blocks: Blocks) -> npt.NDArray[np.bool_]:
+        """Which blocks somebody else has touched before."""
+        tiles = last.tiles.reshape(-1)[blocks]
+        other = tiles != event.who
+        if event.writing and len(event.who) == 1:
+            other |= event.who > self._clocks.tiles  # tiles that do the same are others to each other
+        return np.asarray((tiles != 0) & other)
+
+    def _check(self, event: _Event, blocks: Blocks, data: Array | None) -> _Event:
+        """Tell of hazards; the event with what it leaves as it is."""
+        bad = self._unordered(self._writes, event, blocks)
+        if event.writing and data is not None and bad.any():
+            quiet = np.setdiff1d(blocks[bad], self._bank.changed_blocks(event.access, data, FINE))
+            event = attrs.evolve(event, quiet=quiet)
+            bad &= ~np.isin(blocks, quiet)
+        if bad.any():
+            self._tell(event, blocks, self._writes, bad)
+        if event.writing:
+            bad = self._unordered(self._reads, event, blocks)
+            if event.quiet is not None:
+                bad &= ~np.isin(blocks, event.quiet)
+            if bad.any():
+                self._tell(event, blocks, self._reads, bad)
+        return event
+
+    def _unordered(self, last: _Last, event: _Event, blocks: Blocks) -> npt.NDArray[np.bool_]:
+        """Which blocks were touched by somebody that the tiles of the event do not know of.
+
+        For a store every tile that touched a block counts; for a load it is enough to know one of them, or to
+        be one: they have all written the same.
+        """
+        bad = self._touched(last, event, blocks)
+        open_ = bisect.bisect_right(self._time_of, self._clocks.floor)
+        tiles, events = last.at(blocks)
+        bad &= events >= open_
+        if not bad.any():
+            return bad
+        who = np.broadcast_to(event.who, blocks.shape)
+        keys = np.stack([tiles[bad], events[bad], who[bad]], axis=1)
+        pairs, inverse = np.unique(keys, axis=0, return_inverse=True)
+        verdicts = np.array(
+            [
+                self._race(first, self._time_of[at], second, event.writing)
+                for first, at, second in pairs.tolist()
+            ]
+        )
+        bad[bad] = verdicts[inverse.reshape(-1)]
+        return bad
+
+    def _race(self, before: int, time: int, now: int, writing: bool) -> bool:
+        first, second = self._sets.members(before), self._sets.members(now)
+        for tile in second:
+            known = (other == tile or self._clocks.knows(tile, other, time) for other in first)
+            if not (all(known) if writing else any(known)):
+                return True
+        return False
+
+    # -- memory
+
+    def _remember(self, event: _Event, blocks: Blocks, number: int) -> None:
+        who = np.broadcast_to(event.who, blocks.shape)
+        if event.writing:
+            if event.quiet is not None:
+                same = np.isin(blocks, event.quiet)
+                self._join(self._writes, blocks[same], who[same])
+                self._writes.event.reshape(-1)[blocks[same]] = number
+                blocks, who = blocks[~same], who[~same]
+            self._reads.set(blocks, 0, 0)
+            self._writes.set(blocks, who, number)
+            self._merge(self._writes, blocks, who)
+            return
+        tiles, events = self._reads.at(blocks)
+        self._reads.set(blocks, who, number)
+        self._merge(self._reads, blocks, who)
+        open_ = bisect.bisect_right(self._time_of, self._clocks.floor)
+        kept = (tiles != 0) & (tiles != who) & (events >= open_)
+        if kept.any():
+            self._join(self._reads, blocks[kept], tiles[kept])
+
+    def _merge(self, last: _Last, blocks: Blocks, who: Shadow) -> None:
+        """Blocks that several tiles of one access touch belong to all of them."""
+        clash = last.tiles.reshape(-1)[blocks] != who
+        if clash.any():
+            self._join(last, blocks[clash], who[clash])
+
+    def _join(self, last: _Last, blocks: Blocks, tiles: Shadow) -> None:
+        """Add sets of tiles to those of blocks (a block may occur several times)."""
+        flat = last.tiles.reshape(-1)
+        pairs = np.unique(np.stack([blocks, tiles], axis=1), axis=0)
+        unions: dict[tuple[int, int], int] = {}
+        for block, number in pairs.tolist():
+            key = (int(flat[block]), number)
+            found = unions.get(key)
+            if found is None:
+                found = unions[key] = self._sets.number(
+                    self._sets.members(key[0]) | self._sets.members(number)
+                )
+            flat[block] = found
+
+    # -- telling
+
+    def _tell(self, event: _Event, blocks: Blocks, last: _Last, bad: npt.NDArray[np.bool_]) -> None:
         position, column = (int(v) for v in np.argwhere(bad)[0])
-        row, block = divmod(int(blocks[position, column]), last.tile.shape[1])
+        row, block = divmod(int(blocks[position, column]), last.tiles.shape[1])
         wrote = last is self._writes
-        key = (int(last.op[row, block]), self._number(access), wrote, write)
+        key = (self._op_of[int(last.event[row, block])], event.op, wrote, event.writing)
         if key in self._known:
             return
         self._known.add(key)
-        tile = int(last.tile[row, block])
+        access = event.access
+        tile = None if access.everyone is not None else int(access.tiles[position])
+        others = self._sets.members(int(last.tiles[row, block])) - {tile}
+        first = next(iter(others)) if len(others) == 1 else None
         self._report(
             Hazard(
                 self._bank.name(row),
                 block * self._grain,
-                self._ops[key[0]](tile - 1 if tile > 0 else None),
-                access.site(None if access.everyone else int(access.tiles[position])),
+                self._sites[key[0]](first),
+                access.site(tile),
                 wrote,
-                write,
+                event.writing,
+                self._schedule,
             )
         )
-
-
-def _actors(access: Access) -> npt.NDArray[np.int32]:
-    """Tile numbers plus one, or that it is all tiles alike; shape (tiles, 1)."""
-    if access.everyone:
-        return np.full((len(access.tiles), 1), EVERYONE, np.int32)
-    return (access.tiles[:, None] + 1).astype(np.int32)
