@@ -57,7 +57,7 @@ def data() -> Any:
 
 
 def test_row_softmax(benchmark: Any, data: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Default checks on: under 0.5 s, and at most 2.5 times NumPy by hand; one tile after another beside it."""
+    """Default checks on: under 0.5 s, at most 2.5 times NumPy by hand; one tile after another beside it."""
     module = softmax()
 
     def run(**options: Any) -> Any:

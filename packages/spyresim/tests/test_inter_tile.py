@@ -14,6 +14,16 @@ from spyresim.testing import text as k
 RNG = np.random.default_rng(2)
 
 
+def outputs(module: Any, p: Any) -> Any:
+    """What is in `q` afterwards, the same under every schedule."""
+    found = [
+        run_ktir(module, args={"p": p}, schedule=s).outputs["q"] for s in ("lockstep", "sequential", "random")
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    return found[0]
+
+
 def kernel(tiles: int, *middle: str, result: str = "r") -> Any:
     """Every tile loads 32 numbers as `%x` and stores `%result`."""
     lines = [
@@ -73,7 +83,7 @@ def test_group_maxima() -> None:
     module = kernel(6, produce("f", "x", triple, 2), reduce("r", "f", triple, 2, "arith.maximumf"))
     p = numbers(6)
     expected = np.repeat(p.reshape(2, 3, 32).max(axis=1), 3, axis=0)
-    assert np.array_equal(run_ktir(module, args={"p": p}).outputs["q"], expected)
+    assert np.array_equal(outputs(module, p), expected)
 
 
 def test_ring_shift() -> None:
@@ -87,7 +97,7 @@ def test_ring_shift() -> None:
         f"producer_dependency_per_consumer = {after} : {future(1)} -> tensor<1x32xf32>",
     )
     p = numbers(4)
-    assert np.array_equal(run_ktir(module, args={"p": p}).outputs["q"], np.roll(p, -1, axis=0))
+    assert np.array_equal(outputs(module, p), np.roll(p, -1, axis=0))
 
 
 def test_strided_groups_fold_from_left_to_right() -> None:
@@ -96,7 +106,7 @@ def test_strided_groups_fold_from_left_to_right() -> None:
     module = kernel(8, produce("f", "x", odd_even, 2), reduce("r", "f", odd_even, 2))
     p = numbers(8)
     expected = np.stack([fold(p[t % 2 :: 2]) for t in range(8)])
-    assert np.array_equal(run_ktir(module, args={"p": p}).outputs["q"], expected)
+    assert np.array_equal(outputs(module, p), expected)
 
 
 ALL = "affine_set<(i)[g] : (i >= 0, -i + 3 >= 0)>"
@@ -114,10 +124,11 @@ def test_reduce_inside_a_loop() -> None:
     )
     p = RNG.integers(-4, 4, (4, 32)).astype(np.float32)
     expected = np.broadcast_to(p.sum(axis=0) * 16, (4, 32))
-    assert np.array_equal(run_ktir(module, args={"p": p}).outputs["q"], expected)
+    assert np.array_equal(outputs(module, p), expected)
 
 
-def test_deadlock_under_a_condition_that_differs() -> None:
+@pytest.mark.parametrize("schedule", ["lockstep", "sequential", "random"])
+def test_deadlock_under_a_condition_that_differs(schedule: str) -> None:
     """checklist 88"""
     module = kernel(
         4,
@@ -129,7 +140,7 @@ def test_deadlock_under_a_condition_that_differs() -> None:
         result="x",
     )
     with pytest.raises(DeadlockFault, match="tile 1 waits for tile 0, which has not produced here") as caught:
-        run_ktir(module, args={"p": numbers(4)})
+        run_ktir(module, args={"p": numbers(4)}, schedule=schedule)
     assert caught.value.waiting == tuple(f"tile 1 waits for tile {p}" for p in (0, 2, 3))
 
 

@@ -6,11 +6,12 @@ Events of all tiles are numbered by one counter; a tile knows another tile's eve
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Clock", "Clocks", "TileSets"]
+__all__ = ["NOW", "Clock", "Clocks", "TileSets"]
 
 Clock = npt.NDArray[np.int64]
 """For every tile the number of its last event that is known."""
@@ -60,20 +61,26 @@ class Clocks:
         return bool(self._seen[tile, other] >= event)
 
 
+Members: TypeAlias = frozenset[tuple[int, int]]
+"""Tiles, each with the number of its event; `NOW` stands for that of the access that the set belongs to."""
+
+NOW = -1
+
+
 class TileSets:
-    """Numbers for sets of tiles: 0 is the empty set, ``t + 1`` is tile t alone."""
+    """Numbers for sets of tiles: 0 is the empty set, ``t + 1`` is tile t alone, now."""
 
     def __init__(self, tiles: int) -> None:
-        self._sets = [frozenset[int](), *(frozenset((tile,)) for tile in range(tiles))]
+        self._sets: list[Members] = [frozenset(), *(frozenset(((tile, NOW),)) for tile in range(tiles))]
         self._numbers = {members: number for number, members in enumerate(self._sets)}
 
-    def number(self, members: Iterable[int]) -> int:
-        wanted = frozenset(members)
-        found = self._numbers.get(wanted)
+    def number(self, members: Members) -> int:
+        found = self._numbers.get(members)
         if found is None:
-            found = self._numbers[wanted] = len(self._sets)
-            self._sets.append(wanted)
+            found = self._numbers[members] = len(self._sets)
+            self._sets.append(members)
         return found
 
-    def members(self, number: int) -> frozenset[int]:
-        return self._sets[number]
+    def members(self, number: int, now: int = NOW) -> Members:
+        """The members of a set, `NOW` replaced."""
+        return frozenset((tile, now if event == NOW else event) for tile, event in self._sets[number])

@@ -170,7 +170,7 @@ def reduce(run: Interpreter, frame: Frame, op: ktdp.InterTileReduce) -> Results:
     roles = range(len(op.identities))
     delivered: list[tuple[list[int], Sequence[Array]]] = []
     for producers, positions in sources.items():
-        inner = frame.restrict(np.array(positions[:1], np.int64))
+        inner = frame.restrict(np.array(positions, np.int64))
         if not producers:
             delivered.append((positions, [inner.array(value) for value in op.identities]))
             continue

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spyresim.errors import Site
-from spyresim.sequential.clocks import Clocks, TileSets
+from spyresim.sequential.clocks import NOW, Clocks, TileSets
 
 if TYPE_CHECKING:
     from spyresim.meaning.formats import Array
@@ -170,7 +170,7 @@ class OrderShadow:
 
     def _actors(self, access: Access) -> Shadow:
         if access.everyone is not None:
-            number = self._sets.number(access.everyone.tolist())
+            number = self._sets.number(frozenset((tile, NOW) for tile in access.everyone.tolist()))
             return np.full((len(access.tiles), 1), number, np.int32)
         return (access.tiles[:, None] + 1).astype(np.int32)
 
@@ -247,9 +247,9 @@ class OrderShadow:
         return bad
 
     def _race(self, before: int, time: int, now: int, writing: bool) -> bool:
-        first, second = self._sets.members(before), self._sets.members(now)
-        for tile in second:
-            known = (other == tile or self._clocks.knows(tile, other, time) for other in first)
+        first, second = self._sets.members(before, time), self._sets.members(now)
+        for tile, _ in second:
+            known = (other == tile or self._clocks.knows(tile, other, event) for other, event in first)
             if not (all(known) if writing else any(known)):
                 return True
         return False
@@ -259,40 +259,40 @@ class OrderShadow:
     def _remember(self, event: _Event, blocks: Blocks, number: int) -> None:
         who = np.broadcast_to(event.who, blocks.shape)
         if event.writing:
-            if event.quiet is not None:
-                same = np.isin(blocks, event.quiet)
-                self._join(self._writes, blocks[same], who[same])
-                self._writes.event.reshape(-1)[blocks[same]] = number
-                blocks, who = blocks[~same], who[~same]
-            self._reads.set(blocks, 0, 0)
+            quiet = np.zeros(blocks.shape, np.bool_) if event.quiet is None else np.isin(blocks, event.quiet)
+            before = self._writes.at(blocks[quiet])
+            self._reads.set(blocks[~quiet], 0, 0)
             self._writes.set(blocks, who, number)
             self._merge(self._writes, blocks, who)
+            self._join(self._writes, blocks[quiet], *before)
             return
         tiles, events = self._reads.at(blocks)
         self._reads.set(blocks, who, number)
         self._merge(self._reads, blocks, who)
         open_ = bisect.bisect_right(self._time_of, self._clocks.floor)
         kept = (tiles != 0) & (tiles != who) & (events >= open_)
-        if kept.any():
-            self._join(self._reads, blocks[kept], tiles[kept])
+        self._join(self._reads, blocks[kept], tiles[kept], events[kept])
 
     def _merge(self, last: _Last, blocks: Blocks, who: Shadow) -> None:
         """Blocks that several tiles of one access touch belong to all of them."""
         clash = last.tiles.reshape(-1)[blocks] != who
         if clash.any():
-            self._join(last, blocks[clash], who[clash])
+            self._join(last, blocks[clash], who[clash], None)
 
-    def _join(self, last: _Last, blocks: Blocks, tiles: Shadow) -> None:
-        """Add sets of tiles to those of blocks (a block may occur several times)."""
+    def _join(self, last: _Last, blocks: Blocks, tiles: Shadow, events: Shadow | None) -> None:
+        """Add sets of tiles (of earlier events, or of the one that is remembered) to those of blocks."""
+        if not len(blocks):
+            return
         flat = last.tiles.reshape(-1)
-        pairs = np.unique(np.stack([blocks, tiles], axis=1), axis=0)
-        unions: dict[tuple[int, int], int] = {}
-        for block, number in pairs.tolist():
-            key = (int(flat[block]), number)
+        columns = [blocks, tiles, np.zeros_like(tiles) if events is None else events]
+        unions: dict[tuple[int, int, int], int] = {}
+        for block, number, event in np.unique(np.stack(columns, axis=1), axis=0).tolist():
+            key = (int(flat[block]), number, event)
             found = unions.get(key)
             if found is None:
+                now = NOW if events is None else self._time_of[event]
                 found = unions[key] = self._sets.number(
-                    self._sets.members(key[0]) | self._sets.members(number)
+                    self._sets.members(key[0]) | self._sets.members(number, now)
                 )
             flat[block] = found
 
@@ -308,7 +308,7 @@ class OrderShadow:
         self._known.add(key)
         access = event.access
         tile = None if access.everyone is not None else int(access.tiles[position])
-        others = self._sets.members(int(last.tiles[row, block])) - {tile}
+        others = {other for other, _ in self._sets.members(int(last.tiles[row, block]))} - {tile}
         first = next(iter(others)) if len(others) == 1 else None
         self._report(
             Hazard(
