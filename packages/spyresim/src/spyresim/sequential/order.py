@@ -284,7 +284,7 @@ class OrderShadow:
         if not len(blocks):
             return
         flat = last.tiles.reshape(-1)
-        columns = [blocks, tiles, np.zeros_like(tiles) if events is None else events]
+        columns: list[npt.NDArray[Any]] = [blocks, tiles, np.zeros_like(tiles) if events is None else events]
         unions: dict[tuple[int, int, int], int] = {}
         for block, number, event in np.unique(np.stack(columns, axis=1), axis=0).tolist():
             key = (int(flat[block]), number, event)
