@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktir.affine import (
+    Add,
     AffineError,
     AffineExpr,
     AffineMap,
@@ -20,7 +21,9 @@ from ktir.affine import (
     Const,
     Constraint,
     Dim,
+    FloorDiv,
     Mod,
+    Mul,
     SetTooLargeError,
     Sym,
     UnboundedSetError,
@@ -31,7 +34,7 @@ from ktir.affine import (
     parse_subscripts,
     simplify,
 )
-from ktir.errors import ParseError
+from ktir.errors import KtirError, ParseError
 from ktir.lexer import Cursor
 
 # -- text
@@ -507,3 +510,57 @@ def test_set_errors() -> None:
         AffineSet.universe(1).intersection(AffineSet.universe(1, 1))
     with pytest.raises(AffineError, match="has 1 dimensions and 0 symbols, but got 2 and 0"):
         AffineSet.universe(1).contains([1, 2])
+
+
+HUGE = st.sampled_from([1 << 31, 1 << 32, 1 << 40, (1 << 62) - 1, 1 << 62, (1 << 63) - 1])
+
+
+@given(
+    st.lists(
+        st.tuples(HUGE, st.integers(-3, 3), HUGE, st.integers(-3, 3), st.booleans()), min_size=1, max_size=3
+    ),
+    st.booleans(),
+)
+def test_values_beyond_64_bits_do_not_wrap_around(
+    rows: list[tuple[int, int, int, int, bool]], divided: bool
+) -> None:
+    """Coefficients as large as text may hold: enumeration, masks and relations agree with Python's integers."""
+    constraints = [Constraint(Dim(0) - low, False) for low in (-4,)]
+    constraints += [
+        Constraint(-Dim(0) + 5, False),
+        Constraint(Dim(1) + 4, False),
+        Constraint(-Dim(1) + 5, False),
+    ]
+    for a, x, b, y, equality in rows:
+        if divided:  # the normal form of a quotient multiplies out: its coefficients must fit 64 bits, too
+            a, b = a >> 3, b >> 3
+        left, right = Mul(Dim(0), Const(x)), Mul(Dim(1), Const(y))
+        expr = Add(Mul(left, Const(a)), Mul(right, Const(b)))
+        constraints.append(Constraint(FloorDiv(expr, Const(3)) if divided else expr, equality))
+    set_ = AffineSet(2, 0, tuple(constraints))
+    expected = [(i, j) for i in range(-4, 6) for j in range(-4, 6) if set_.contains((i, j))]
+    assert [tuple(p) for p in set_.points().tolist()] == expected
+    i, j = np.meshgrid(np.arange(-4, 6), np.arange(-4, 6), indexing="ij")
+    mask = set_.mask([i, j])
+    assert list(zip(i[mask].tolist(), j[mask].tolist(), strict=True)) == expected
+    assert set_.is_empty() == (not expected)
+    assert set_.is_subset(AffineSet.box((-4, 6), (-4, 6)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(i) : (i * 9223372036854775807 * 2 >= 0)",
+        "(i) : (i + 9223372036854775807 + 1 >= 0)",
+        "(i) : (9223372036854775807 + 2 >= i)",
+        "(i) -> (i + 9223372036854775808)",
+        "(i)[s] -> (s * (9223372036854775807 + 1))",
+    ],
+)
+def test_constants_beyond_64_bits_are_refused(text: str) -> None:
+    """What no reader could take back is never built."""
+    with pytest.raises(KtirError, match="64 bits"):
+        (affine_set if ">=" in text or "<=" in text else affine_map)(text)
+    with pytest.raises(AffineError, match="does not fit 64 bits"):
+        Const((1 << 63) - 1) + 1
+    assert affine_map("(i) -> (i - 9223372036854775807)").evaluate((0,)) == (-(1 << 63) + 1,)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import pytest
 
-from ktir import Context, Module, ParseError, VerifyError, parse, print_module, verify
+from ktir import Context, KtirError, Module, ParseError, VerifyError, parse, print_module, verify
 from ktir.attributes import float_to_bits
 from ktir.printer import float_text
 from ktir.transforms import alpha_equivalent, structural_hash
@@ -573,3 +574,54 @@ def test_malformed_operations_print_in_generic_form(name: str) -> None:
     assert alpha_equivalent(parse(print_module(module), CONTEXT), module)
     assert alpha_equivalent(parse(generic, CONTEXT), module)
     assert f'"{module.operations[0].name}"(' in print_module(module)
+
+
+OUT_OF_RANGE = [
+    "module attributes {a = affine_map<(i) -> (i + NUMBER)>} {}",
+    "module attributes {a = affine_set<(i) : (i - NUMBER >= 0)>} {}",
+    "module attributes {a = array<i64: NUMBER>} {}",
+    "module attributes {a = array<i8: NUMBER>} {}",
+    "module attributes {a = dense<NUMBER> : tensor<2xi64>} {}",
+    "module attributes {a = NUMBER} {}",
+    "module attributes {a = strided<[NUMBER]>} {}",
+    "module attributes {a = strided<[1], offset: NUMBER>} {}",
+    "module attributes {a = #ktdp.memory_space<ct_local, ct_id = NUMBER>} {}",
+    "module attributes {a = #ktdp.layout<shape = [NUMBER], linear, element = f16>} {}",
+    "func.func private @f(tensor<NUMBERxf16>)",
+    "func.func private @f(memref<?xNUMBERxf16>)",
+    "func.func private @f(vector<NUMBERxf16>)",
+    "func.func private @f(!ktdp.access_tile<NUMBERxindex>)",
+    "func.func private @f(!ktdp.runtime_arg<index, granularity=NUMBER>)",
+    "func.func private @f(!ktdp.runtime_arg<index, upperbound=NUMBER>)",
+    "func.func @f(%p: index) { %v = ktdp.construct_memory_view %p, sizes: [NUMBER], strides: [1] "
+    "{coordinate_set = affine_set<() : ()>, memory_space = #ktdp.memory_space<global>} : memref<4xf16> return }",
+    "func.func @f(%p: index) { %v = ktdp.construct_memory_view %p, sizes: [4], strides: [-NUMBER] "
+    "{coordinate_set = affine_set<() : ()>, memory_space = #ktdp.memory_space<global>} : memref<4xf16> return }",
+    "func.func @f(%t: tensor<4xf16>) { %r = tensor.extract_slice %t[NUMBER] [1] [1] : tensor<4xf16> to "
+    "tensor<1xf16> return }",
+    "func.func @f(%t: tensor<4xf16>) { %r = linalg.transpose ins(%t : tensor<4xf16>) outs(%t : tensor<4xf16>) "
+    "permutation = [NUMBER] return }",
+    "func.func @f(%t: tensor<4xf16>) { %r = linalg.index NUMBER : index return }",
+    "func.func @f() { %r = arith.constant NUMBER : index return }",
+]
+
+
+@pytest.mark.parametrize("text", OUT_OF_RANGE)
+@pytest.mark.parametrize("number", [1 << 64, 1 << 70, 10**40])
+def test_numbers_that_do_not_fit_are_refused_where_they_stand(text: str, number: int) -> None:
+    """No form of an integer is kept that the generic form could not hold."""
+    with pytest.raises(ParseError) as caught:
+        parse(text.replace("NUMBER", str(number)), CONTEXT, "n.mlir")
+    assert caught.value.line == 1
+    assert re.search("out of range|64 bits|too large", caught.value.message), caught.value.message
+
+
+@pytest.mark.parametrize("text", OUT_OF_RANGE)
+@pytest.mark.parametrize("number", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_numbers_at_the_border_come_back_or_are_refused(text: str, number: int) -> None:
+    try:
+        module = parse(text.replace("NUMBER", str(number)), CONTEXT)
+    except KtirError:
+        return
+    for generic in (False, True):
+        assert alpha_equivalent(parse(print_module(module, generic=generic), CONTEXT), module)

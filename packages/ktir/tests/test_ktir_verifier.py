@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktir import Context, VerifyError, parse, verify
+from ktir import Context, Operation, VerifyError, parse, verify
 
 CONTEXT = Context(installed=False)
 
@@ -228,3 +228,29 @@ def test_an_attribute_of_any_kind_may_be_an_array_of_any_type() -> None:
     assert messages(I64) == []
     (found,) = messages(I32)
     assert "attribute 'array' failed to satisfy constraint: i64 dense array attribute" in found
+
+
+IMPLIED = [
+    cls for dialect in CONTEXT.dialects for cls in dialect.operations if cls.definition.implicit_terminator
+]
+
+
+@pytest.mark.parametrize("kind", IMPLIED, ids=lambda cls: cls.definition.name)
+@pytest.mark.parametrize("ending", ["other.end", "func.return"])
+def test_no_other_operation_ends_a_region_whose_terminator_may_be_left_out(
+    kind: type[Operation], ending: str
+) -> None:
+    """Else the text, which leaves out or adds the terminator, would mean another program."""
+    build = kind.definition.implicit_terminator
+    assert build is not None
+    name = build().name
+    text = (
+        f'func.func @f() {{ "{kind.definition.name}"() ({{ "{ending}"() : () -> () }}) : () -> () return }}'
+    )
+    with pytest.raises(VerifyError) as caught:
+        verify(parse(text, CONTEXT))
+    (found,) = [d for d in caught.value.diagnostics if "expects regions to end with" in d.message]
+    assert found.message == (
+        f"'{kind.definition.name}' op expects regions to end with '{name}', found '{ending}'"
+    )
+    assert found.notes[0].message == f"in custom textual format, the absence of terminator implies '{name}'"

@@ -244,9 +244,12 @@ class Cursor:
     # -- small grammars that every parser needs
 
     def integer(self, what: str = "integer") -> int:
-        """``-``? integer, decimal or hexadecimal."""
+        """``-``? integer, decimal or hexadecimal; :class:`ParseError` beyond 63 bits and a sign."""
+        start = self.token
         negative = self.accept("-")
         value = self._integer_value(self.expect_kind(TokenKind.INTEGER, what))
+        if value >= 1 << 63:  # the smallest number of 64 bits stands for '?' in lists of extents
+            self.error("integer constant out of range: it must fit 64 bits", start)
         return -value if negative else value
 
     def _integer_value(self, token: Token) -> int:
@@ -271,7 +274,10 @@ class Cursor:
                     extents.append(0)
                     self.split(1)
                 else:
-                    extents.append(self._integer_value(token))
+                    extent = self._integer_value(token)
+                    if extent >= 1 << 63:
+                        self.error("extent out of range: it must fit 64 bits", token)
+                    extents.append(extent)
                     self.next()
             elif token.text == "?":
                 if not dynamic:

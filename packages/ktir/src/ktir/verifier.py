@@ -38,6 +38,7 @@ class Verifier:
         self.dominance = Dominance(self.defuse)
         self._targets: dict[Region, dict[Label, Block]] = {}
         self._malformed: set[Operation] = set()
+        self._implied: dict[type[Operation], str] = {}
         from ktir.dialects import DISCARDABLE_CHECKS
 
         self._discardable = DISCARDABLE_CHECKS
@@ -157,12 +158,30 @@ class Verifier:
             yield "expects a non-empty block"
             return
         last = block.operations[-1]
+        implied = self._implied_terminator(op)
         if not last.definition_has(TERMINATOR) and not isinstance(last, UnregisteredOp):
             yield Diagnostic(
                 "block with no terminator",
                 last.location,
                 notes=(Note(f"the block belongs to '{op.name}'; its last operation is '{last.name}'"),),
             )
+
+        elif implied is not None and last.name != implied:
+            yield Diagnostic(
+                f"'{op.name}' op expects regions to end with '{implied}', found '{last.name}'",
+                last.location,
+                notes=(Note(f"in custom textual format, the absence of terminator implies '{implied}'"),),
+            )
+
+    def _implied_terminator(self, op: Operation) -> str | None:
+        """The name of the terminator that the text may leave out; no other may end a block of `op`."""
+        build = op.definition.implicit_terminator
+        if build is None or any(len(region.blocks) > 1 for region in op.regions):
+            return None
+        kind = type(op)
+        if kind not in self._implied:
+            self._implied[kind] = build().name
+        return self._implied[kind]
 
     def _operands_available(self, op: Operation) -> Iterator[str | Diagnostic]:
         for number, operand in enumerate(op.operands):

@@ -18,7 +18,7 @@ from ktir.affine.expr import AffineExpr, CeilDiv, Dim, FloorDiv
 from ktir.affine.linear import Linear, linear
 
 if TYPE_CHECKING:
-    from ktir.affine.expr import BoolArray, IntArray
+    from ktir.affine.expr import IntArray
 
 __all__ = ["DEFAULT_LIMIT", "Box", "Constraint", "Piece", "pieces"]
 
@@ -40,13 +40,6 @@ class Constraint:
 
     def __str__(self) -> str:
         return f"{self.expr} {'==' if self.is_equality else '>='} 0"
-
-    def holds(self, dims: Sequence[IntArray]) -> BoolArray:
-        """Where the constraint is true, over grids of the dimensions."""
-        import numpy as np
-
-        value = np.asarray(self.expr.evaluate(dims))
-        return np.asarray(value == 0 if self.is_equality else value >= 0)
 
 
 @attrs.frozen(eq=False)

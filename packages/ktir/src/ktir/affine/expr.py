@@ -35,9 +35,11 @@ __all__ = [
     "as_expr",
     "interval",
     "largest_known_divisor",
+    "magnitude",
 ]
 
 V = TypeVar("V", int, "IntArray")
+_WORD = 1 << 63
 
 
 @attrs.frozen(repr=False)
@@ -160,9 +162,13 @@ class Sym(AffineExpr):
 
 @attrs.frozen(repr=False)
 class Const(AffineExpr):
-    """An integer."""
+    """An integer of 64 bits; :class:`AffineError` for others, which no text could hold."""
 
     value: int
+
+    def __attrs_post_init__(self) -> None:
+        if not -_WORD <= self.value < _WORD:
+            raise AffineError(f"constant {self.value} of an affine expression does not fit 64 bits")
 
 
 @attrs.frozen(repr=False)
@@ -406,6 +412,26 @@ def _format(expr: AffineExpr, strong: bool, leaf: Callable[[Dim | Sym], str]) ->
 
 
 # -- intervals
+
+
+def magnitude(expr: AffineExpr, dims: Sequence[int], symbols: Sequence[int] = ()) -> int:
+    """A bound of the absolute values of the expression and everything in it, given those of its operands."""
+    match expr:
+        case Dim(position):
+            return dims[position]
+        case Sym(position):
+            return symbols[position]
+        case Const(value):
+            return abs(value)
+        case Add(lhs, rhs):
+            return magnitude(lhs, dims, symbols) + magnitude(rhs, dims, symbols)
+        case Mul(lhs, rhs):
+            a, b = magnitude(lhs, dims, symbols), magnitude(rhs, dims, symbols)
+            return max(a, b, a * b)
+        case FloorDiv(lhs, rhs) | CeilDiv(lhs, rhs) | Mod(lhs, rhs):
+            return max(magnitude(lhs, dims, symbols), magnitude(rhs, dims, symbols)) + 1
+        case _:
+            raise AssertionError(type(expr))
 
 
 def interval(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
+from ktir.affine.errors import AffineError
 from ktir.affine.expr import AffineExpr, Const, Dim, Sym
 from ktir.affine.map import AffineMap
 from ktir.affine.set import AffineSet, Constraint
@@ -102,7 +104,18 @@ class _ExprParser:
 
 def parse_expr(cursor: Cursor, leaf: Callable[[], AffineExpr]) -> AffineExpr:
     """One affine expression whose leaves other than integers are read by `leaf`."""
-    return _ExprParser(cursor, leaf).expr()
+    with _located(cursor):
+        return _ExprParser(cursor, leaf).expr()
+
+
+@contextmanager
+def _located(cursor: Cursor) -> Iterator[None]:
+    """Errors of building an expression are errors at its first token."""
+    start = cursor.token
+    try:
+        yield
+    except AffineError as error:
+        cursor.error(str(error), start)
 
 
 def _operand_lists(cursor: Cursor) -> tuple[int, int, Callable[[], AffineExpr]]:
@@ -157,14 +170,9 @@ def _set_body(cursor: Cursor, dims: int, symbols: int, leaf: Callable[[], Affine
         if not cursor.at(">=", "<=", "=="):
             cursor.expected("'>=', '<=' or '==' in affine constraint")
         relation = cursor.next().text
-        rhs = parse_expr(cursor, leaf)
-        match relation:
-            case "==":
-                return Constraint(lhs - rhs, True)
-            case ">=":
-                return Constraint(lhs - rhs, False)
-            case _:
-                return Constraint(rhs - lhs, False)
+        with _located(cursor):
+            rhs = parse_expr(cursor, leaf)
+            return Constraint(rhs - lhs if relation == "<=" else lhs - rhs, relation == "==")
 
     constraints = cursor.separated(constraint, ")", "(")
     return AffineSet(dims, symbols, tuple(constraints))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ktir.affine.analysis import Bounds, Constraint, Piece
 from ktir.affine.errors import SetTooLargeError, UnboundedSetError
-from ktir.affine.expr import Dim
+from ktir.affine.expr import Dim, magnitude
 from ktir.affine.linear import Linear
 
 if TYPE_CHECKING:
     from ktir.affine.expr import BoolArray, IntArray
 
-__all__ = ["enumerate_points", "holds_at", "no_points", "product_points"]
+__all__ = ["enumerate_points", "holds", "holds_at", "no_points", "product_points"]
 
 _HUGE = 1 << 62
+_WORD = 1 << 63
 
 
 def no_points(num_dims: int) -> IntArray:
@@ -25,12 +26,21 @@ def no_points(num_dims: int) -> IntArray:
     return np.zeros((0, num_dims), dtype=np.int64)
 
 
+def holds(constraint: Constraint, dims: Sequence[IntArray], symbols: Sequence[int] = ()) -> BoolArray:
+    """Where the constraint is true over grids of the dimensions, which broadcast; exact, however large."""
+    sizes = [max(-int(d.min()), int(d.max())) if d.size else 0 for d in dims]
+    if magnitude(constraint.expr, sizes, [abs(s) for s in symbols]) >= _WORD:
+        dims = [d.astype(object) for d in dims]  # Python's integers do not wrap around
+    value = np.asarray(constraint.expr.evaluate(dims, [np.asarray(s) for s in symbols]))
+    return np.asarray(value == 0 if constraint.is_equality else value >= 0, dtype=np.bool_)
+
+
 def holds_at(constraint: Constraint, dims: Sequence[int], points: IntArray) -> BoolArray:
     """Whether `constraint` holds at each row of `points`; its columns are the (ascending) `dims`."""
     columns: list[IntArray] = [np.zeros(1, dtype=np.int64)] * (max(dims, default=-1) + 1)
     for column, position in enumerate(dims):
         columns[position] = points[:, column]
-    return constraint.holds(columns)
+    return holds(constraint, columns)
 
 
 def enumerate_points(
@@ -54,16 +64,17 @@ def enumerate_points(
         if max(abs(low), abs(high)) >= _HUGE:
             raise SetTooLargeError(text(), limit)
         box[d] = (low, high)
+    exact: Any = np.int64 if all(_magnitude(flat, box) < _HUGE for flat in flats) else object
     prefix: IntArray = np.zeros((1, 0), dtype=np.int64)
     for k, d in enumerate(dims):
-        low_array = np.full(len(prefix), box[d][0], dtype=np.int64)
-        high_array = np.full(len(prefix), box[d][1], dtype=np.int64)
+        low_array = np.full(len(prefix), box[d][0], dtype=exact)
+        high_array = np.full(len(prefix), box[d][1], dtype=exact)
         for constraint, flat in zip(constraints, flats, strict=True):
             c = flat.coefficient(Dim(d))
             if c == 0 or not flat.is_linear:
                 continue
             for direction in (1, -1) if constraint.is_equality else (1,):
-                rest = _rest(flat, direction, dims, k, prefix, box)
+                rest = _rest(flat, direction, dims, k, prefix.astype(exact, copy=False), box)
                 own = direction * c
                 if own > 0:
                     np.maximum(low_array, -(rest // own), out=low_array)
@@ -73,15 +84,22 @@ def enumerate_points(
         total = int(counts.sum(dtype=object)) if len(counts) < 64 else int(counts.astype(np.float64).sum())
         if total > limit:
             raise SetTooLargeError(text(), limit)
+        counts = counts.astype(np.int64)
         rows = np.repeat(np.arange(len(prefix)), counts)
         offsets = np.arange(len(rows), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-        prefix = np.column_stack([prefix[rows], low_array[rows] + offsets])
+        prefix = np.column_stack([prefix[rows], low_array[rows].astype(np.int64) + offsets])
         complete = set(dims[: k + 1])
         for constraint, flat in zip(constraints, flats, strict=True):
             used = constraint.expr.dims()
             if d in used and used <= complete and not flat.is_linear and len(prefix):
                 prefix = prefix[holds_at(constraint, dims[: k + 1], prefix)]
     return prefix
+
+
+def _magnitude(flat: Linear, box: Mapping[int, tuple[int, int]]) -> int:
+    """A bound of the absolute values of coefficients, of the linear part and of its partial sums."""
+    terms = [(t.position, c) for t, c in flat.terms if isinstance(t, Dim)]
+    return abs(flat.constant) + sum(abs(c) * max(1, *map(abs, box[d])) for d, c in terms)
 
 
 def _rest(
@@ -94,7 +112,7 @@ def _rest(
 ) -> IntArray:
     """Upper bound of ``direction * flat`` without the term of ``dims[k]``, for every prefix."""
     constant = direction * flat.constant
-    rest = np.zeros(len(prefix), dtype=np.int64)
+    rest = np.zeros(len(prefix), dtype=prefix.dtype)
     for term, coefficient in flat.terms:
         if not isinstance(term, Dim) or term.position == dims[k]:
             continue

@@ -110,11 +110,13 @@ class AffineSet:
         """Which points of a grid are in the set; the arrays broadcast against each other."""
         import numpy as np
 
-        shape = np.broadcast_shapes(*(np.shape(d) for d in dims))
-        result = np.ones(shape, dtype=np.bool_)
-        for c in self._checked(dims, symbols):
-            value = np.asarray(c.expr.evaluate(dims, [np.asarray(s, dtype=np.int64) for s in symbols]))
-            result &= value == 0 if c.is_equality else value >= 0
+        from ktir.affine.points import holds
+
+        checked = self._checked(dims, symbols)
+        grids = [np.asarray(d, dtype=np.int64) for d in dims]
+        result = np.ones(np.broadcast_shapes(*(d.shape for d in grids)), dtype=np.bool_)
+        for c in checked:
+            result &= holds(c, grids, symbols)
         return result
 
     def points(
