@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from spyrert.device import Device, MicroDevice
     from spyrert.errors import SpyreError
     from spyrert.execution import Event, Stream
+    from spyrert.graph import Graph, GraphInstance, ShapeBucketer
     from spyrert.launch import Launch, LaunchTicket, SymbolicArg, SymbolicKind
     from spyrert.memory import AllocationDirective, PlacementPolicy
     from spyrert.plan import JobPlan
+    from spyrert.planset import PlanSet
     from spyrert.runtime import Runtime
     from spyrert.spyrecode import LaunchSpec, LinearLayout, SpyreCode, StickLayout
     from spyrert.tensor import DeviceTensor
@@ -27,6 +29,8 @@ _HOMES = {
     "Device": "spyrert.device",
     "DeviceTensor": "spyrert.tensor",
     "Event": "spyrert.execution",
+    "Graph": "spyrert.graph",
+    "GraphInstance": "spyrert.graph",
     "JobPlan": "spyrert.plan",
     "Launch": "spyrert.launch",
     "LaunchSpec": "spyrert.spyrecode",
@@ -35,8 +39,10 @@ _HOMES = {
     "MicroDevice": "spyrert.device",
     "Overlap": "spyrert.config",
     "PlacementPolicy": "spyrert.memory",
+    "PlanSet": "spyrert.planset",
     "Progress": "spyrert.config",
     "Runtime": "spyrert.runtime",
+    "ShapeBucketer": "spyrert.graph",
     "RuntimeConfig": "spyrert.config",
     "SpyreCode": "spyrert.spyrecode",
     "SpyreError": "spyrert.errors",
@@ -52,6 +58,8 @@ __all__ = [
     "Device",
     "DeviceTensor",
     "Event",
+    "Graph",
+    "GraphInstance",
     "JobPlan",
     "Launch",
     "LaunchSpec",
@@ -60,9 +68,11 @@ __all__ = [
     "MicroDevice",
     "Overlap",
     "PlacementPolicy",
+    "PlanSet",
     "Progress",
     "Runtime",
     "RuntimeConfig",
+    "ShapeBucketer",
     "SpyreCode",
     "SpyreError",
     "StickLayout",

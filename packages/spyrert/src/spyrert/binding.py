@@ -77,29 +77,44 @@ def check_tensors(plan: JobPlan, tensors: Sequence[object]) -> list[DeviceTensor
             )
         tensor.storage.check_alive()
         if spec is not None:
-            if tensor.dtype != spec.dtype and not (
-                spec.dtype == "df16"
-                and tensor.dtype in _DLFLOAT_HOSTS
-                and tensor.layout.device_dtype == "df16"
-            ):
-                raise DtypeMismatch(
-                    f"{label(index, spec)} has dtype {tensor.dtype}, expected {spec.dtype}",
-                    index=index,
-                    expected=spec.dtype,
-                    actual=tensor.dtype,
-                )
-            if tensor.ndim != spec.rank:
-                raise ShapeMismatch(
-                    f"{label(index, spec)} has shape {tensor.shape} of rank {tensor.ndim}, expected rank "
-                    f"{spec.rank}",
-                    index=index,
-                    expected=spec.shape,
-                    actual=tensor.shape,
-                )
+            _check_type(index, spec, tensor)
         if tensor.size == 0:
             raise ArgumentError(f"{label(index, spec)} is empty", index=index)
         result.append(tensor)
     return result
+
+
+def check_types(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
+    """Step 5: dtype and rank of every argument."""
+    for index, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True)):
+        _check_type(index, spec, tensor)
+
+
+def _check_type(index: int, spec: ArgSpec, tensor: DeviceTensor) -> None:
+    if tensor.dtype != spec.dtype and not (
+        spec.dtype == "df16" and tensor.dtype in _DLFLOAT_HOSTS and tensor.layout.device_dtype == "df16"
+    ):
+        raise DtypeMismatch(
+            f"{label(index, spec)} has dtype {tensor.dtype}, expected {spec.dtype}",
+            index=index,
+            expected=spec.dtype,
+            actual=tensor.dtype,
+        )
+    if tensor.ndim != spec.rank:
+        raise ShapeMismatch(
+            f"{label(index, spec)} has shape {tensor.shape} of rank {tensor.ndim}, expected rank {spec.rank}",
+            index=index,
+            expected=spec.shape,
+            actual=tensor.shape,
+        )
+
+
+def bind_shapes(plan: JobPlan, tensors: Sequence[DeviceTensor], tiled: bool) -> Binding:
+    """Values of the symbolic dimensions alone, as shapes give them; scalars are left out."""
+    launch = contract(plan)
+    named = {size for spec in launch.args for size in spec.shape if isinstance(size, str)}
+    sizes = attrs.evolve(launch, symbols=tuple(s for s in launch.symbols if s.name in named))
+    return _bind(plan.name, sizes, tensors, None, tiled)
 
 
 def bind(
@@ -114,13 +129,23 @@ def bind(
         if bindings:
             raise SymbolBindingError(f"plan '{plan.name}' has no named symbols")
         return Binding({})
+    return _bind(plan.name, launch, tensors, bindings, tiled)
+
+
+def _bind(
+    name_of_plan: str,
+    launch: LaunchSpec,
+    tensors: Sequence[DeviceTensor],
+    bindings: Mapping[str, Any] | None,
+    tiled: bool,
+) -> Binding:
     values: dict[str, int] = {}
     for name, value in (bindings or {}).items():
         symbol = launch.symbol(name)
         if symbol is None:
-            known = ", ".join(plan.symbols) or "none"
+            known = ", ".join(s.name for s in launch.symbols) or "none"
             raise SymbolBindingError(
-                f"kernel '{plan.name}' has no symbol '{name}' (known: {known})", name=name
+                f"kernel '{name_of_plan}' has no symbol '{name}' (known: {known})", name=name
             )
         values[name] = scalar_bits(name, symbol.dtype, value)
     origin: dict[str, str] = dict.fromkeys(values, "the bindings")
@@ -143,7 +168,7 @@ def bind(
     for symbol in launch.symbols:
         if symbol.name not in values:
             raise SymbolBindingError(
-                f"'{symbol.name}' of kernel '{plan.name}' is not bound: pass bindings={{'{symbol.name}': "
+                f"'{symbol.name}' of kernel '{name_of_plan}' is not bound: pass bindings={{'{symbol.name}': "
                 f"value}}",
                 name=symbol.name,
             )

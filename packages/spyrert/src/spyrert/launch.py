@@ -19,6 +19,7 @@ from spyrert.copies import rearrange
 from spyrert.device.protocol import MemoryType, Piece, SegmentEntry
 from spyrert.errors import (
     DeviceMismatch,
+    GraphError,
     LayoutMismatch,
     ShapeMismatch,
     SpyreError,
@@ -152,6 +153,16 @@ class LaunchTicket:
         return tuple(self._operations)
 
 
+class RecordedLaunch(LaunchTicket):
+    """Stands for a launch that was recorded into a graph: there is nothing to wait for."""
+
+    def done(self) -> bool:
+        return False
+
+    def wait(self, timeout: float | None = None) -> None:
+        raise GraphError(f"the launch of '{self.name}' was recorded, not enqueued; replay the graph")
+
+
 @attrs.frozen
 class TileFill:
     """The start value of an accumulator: every element of an output tile becomes ``bits`` before its first
@@ -199,19 +210,23 @@ class Request:
 def check(
     plan: JobPlan,
     tensors: Sequence[object],
-    stream: Stream,
+    stream: Stream | None,
     bindings: Mapping[str, Any] | None,
     symbolic_args: Sequence[Any] | None,
     allow_tiled: bool,
     allow_staging: bool = False,
 ) -> Request:
-    """All of runtime spec 3.13.1: refuse, or say what to launch. Changes nothing."""
+    """All of runtime spec 3.13.1: refuse, or say what to launch. Changes nothing.
+
+    ``stream`` is ``None`` if it is not known yet.
+    """
     from spyrert.tiling import plan_tiles
 
     plan.check_ready()
-    if stream.state.device != plan.context.index:
-        raise DeviceMismatch(f"stream {stream} and plan '{plan.name}' are on different devices")
-    stream.state.check()
+    if stream is not None:
+        if stream.state.device != plan.context.index:
+            raise DeviceMismatch(f"stream {stream} and plan '{plan.name}' are on different devices")
+        stream.state.check()
     checked = tuple(checks.check_tensors(plan, arguments.items(tensors, "tensors")))
     if bindings is not None:
         arguments.names(bindings, "bindings")
@@ -294,19 +309,27 @@ def enqueue(requests: Sequence[tuple[Request, DeviceTensor | None]], stream: Str
         placed: list[tuple[StreamState, Operation]] = []
         tickets = []
         for request, pool in requests:
-            launched, ticket = _build(request, stream, pool, transaction)
+            launched, ticket = build(request, stream, pool, transaction)
             placed += launched
             tickets.append(ticket)
-        context = requests[0][0].plan.context
-        for ticket in tickets:
-            ticket._begin()
-        try:
-            context.scheduler.submit(placed)
-        except BaseException:
-            for ticket in tickets:
-                ticket._abandon()
-            raise
+        submit(requests[0][0].plan.context, placed, tickets)
     return tickets
+
+
+def submit(
+    context: DeviceContext,
+    placed: Sequence[tuple[StreamState, Operation]],
+    tickets: Sequence[LaunchTicket],
+) -> None:
+    """Submit the operations of launches, all or nothing, and count them as in flight."""
+    for ticket in tickets:
+        ticket._begin()
+    try:
+        context.scheduler.submit(placed)
+    except BaseException:
+        for ticket in tickets:
+            ticket._abandon()
+        raise
 
 
 class Transaction:
@@ -373,14 +396,18 @@ class _Staging:
         return found
 
 
-def _build(
-    request: Request, stream: Stream, pool: DeviceTensor | None, transaction: Transaction
+def build(
+    request: Request,
+    stream: Stream,
+    pool: DeviceTensor | None,
+    transaction: Transaction,
+    dynamic: CompositeAddress = EMPTY,
 ) -> tuple[list[tuple[StreamState, Operation]], LaunchTicket]:
-    """The operations of one launch, with their streams."""
+    """The operations of one launch, with their streams; ``dynamic`` is a scratch block that is reserved
+    already."""
     plan = request.plan
     context = plan.context
-    dynamic = EMPTY
-    if plan.dynamic_size:
+    if plan.dynamic_size and not dynamic.chunks:
         directive = context.program_directive(MemoryType.PROGRAM_DYNAMIC)
         dynamic = transaction.allocate(context, plan.dynamic_size, directive)
     placed: list[tuple[StreamState, Operation]] = []
@@ -567,11 +594,14 @@ def _baked_segments(
 __all__ = [
     "Launch",
     "LaunchTicket",
+    "RecordedLaunch",
     "Request",
     "SymbolicArg",
     "SymbolicKind",
     "TileLaunch",
     "Transaction",
+    "build",
     "check",
     "enqueue",
+    "submit",
 ]

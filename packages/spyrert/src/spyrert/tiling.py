@@ -61,12 +61,29 @@ def plan_tiles(
     Raises ``TilingError`` naming argument and dimension: sizes that do not divide, inconsistent or ambiguous
     ratios, dimensions that may not be tiled, outputs that are not covered, device strides that do not fit.
     """
+    dims, positions, staged = check_tiles(plan, tensors, binding, allow_staging)
+    tiles = []
+    for position in positions:
+        tile = _tile(tensors, binding, dims, position)
+        first = all(
+            k == 0 for dim, k in zip(dims, position, strict=True) if dim.spec.kind is DimKind.REDUCTION
+        )
+        if first:
+            tile = attrs.evolve(tile, fills=tuple(_fills(plan, dims, tile)))
+        tiles.append(attrs.evolve(tile, staged=tuple(sorted(staged))))
+    return tuple(tiles)
+
+
+def check_tiles(
+    plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding, allow_staging: bool
+) -> tuple[tuple[TiledDim, ...], list[tuple[int, ...]], set[int]]:
+    """The dimensions to cut, the position of each tile in them, and the arguments to be staged; touches no
+    memory."""
     dims = tiled_dims(plan, tensors, binding)
     check_outputs(plan, dims)
     count = math.prod(len(dim.sizes) for dim in dims)
     if count > plan.context.config.max_tiles:
         raise TilingError(f"{count} tiles exceed the limit of {plan.context.config.max_tiles}", tiles=count)
-    tiles = []
     staged: set[int] = set()
     checked: set[tuple[int, ...]] = set()
     positions = list(itertools.product(*(range(len(dim.sizes)) for dim in dims)))
@@ -85,15 +102,7 @@ def plan_tiles(
                     raise
                 staged.add(number)
         checked.add(sizes)
-    for position in positions:
-        tile = _tile(tensors, binding, dims, position)
-        first = all(
-            k == 0 for dim, k in zip(dims, position, strict=True) if dim.spec.kind is DimKind.REDUCTION
-        )
-        if first:
-            tile = attrs.evolve(tile, fills=tuple(_fills(plan, dims, tile)))
-        tiles.append(attrs.evolve(tile, staged=tuple(sorted(staged))))
-    return tuple(tiles)
+    return dims, positions, staged
 
 
 def _can_stage(spec: ArgSpec, view: DeviceTensor) -> bool:

@@ -13,7 +13,7 @@ from spyrert.execution.operations import (
     Wait,
 )
 from spyrert.execution.scheduler import Scheduler
-from spyrert.execution.streams import ErrorCode, Stream, StreamState, StreamStatus
+from spyrert.execution.streams import ErrorCode, Recorder, Stream, StreamState, StreamStatus
 
 __all__ = [
     "Access",
@@ -26,6 +26,7 @@ __all__ = [
     "HostCall",
     "OpState",
     "Operation",
+    "Recorder",
     "Scheduler",
     "Signal",
     "Stream",

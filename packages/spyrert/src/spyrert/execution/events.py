@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spyrert.errors import ArgumentTypeError, EventError, EventPoisoned, SpyreError
+from spyrert.errors import ArgumentTypeError, EventError, EventPoisoned, GraphError, SpyreError
 from spyrert.execution.operations import Signal, Wait
 
 if TYPE_CHECKING:
     from spyrert.execution.scheduler import Scheduler
-    from spyrert.execution.streams import Stream
+    from spyrert.execution.streams import Recorder, Stream
 
 
 class EventGeneration:
     """A single-use event. ``time`` is the virtual time (ns) of its signal.
 
     ``scheduler`` is the one whose stream signals it; an ``external`` event is signalled by a thread, so that
-    nobody who waits for it can be said to be in a deadlock.
+    nobody who waits for it can be said to be in a deadlock. A ``recorded`` one stands in a graph and is never
+    signalled itself.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class EventGeneration:
         self.error: SpyreError | None = None
         self.time: int | None = None
         self.waiters: list[Scheduler] = []
+        self.recorded = False
 
     @property
     def over(self) -> bool:
@@ -76,6 +78,7 @@ class Event:
         self.enable_timing = enable_timing
         self._current_stream = current_stream
         self._generation: EventGeneration | None = None
+        self._recorder: Recorder | None = None
 
     def _target(self, stream: Stream | None) -> Stream:
         from spyrert.execution.streams import Stream as Handle
@@ -91,18 +94,41 @@ class Event:
         stream = self._target(stream)
         scheduler = stream.scheduler
         generation = EventGeneration(scheduler, self.enable_timing)
-        scheduler.submit([(stream.state, Signal("event", event=generation))])
+        recorder = stream.state.recorder()
+        if recorder is not None:
+            generation.recorded = True
+            self._recorder = recorder
+            recorder.signal(stream.state, generation)
+        else:
+            self._recorder = None
+            scheduler.submit([(stream.state, Signal("event", event=generation))])
         self._generation = generation
 
     def wait(self, stream: Stream | None = None) -> None:
         """Let the stream wait for the generation that is current now; never recorded: nothing to wait for."""
         stream = self._target(stream)
-        if self._generation is not None:
-            stream.scheduler.submit([(stream.state, Wait("event", event=self._generation))])
+        generation = self._generation
+        if generation is None:
+            return
+        recorder = stream.state.recorder() or self._recorder
+        if generation.recorded or recorder is not None:
+            if recorder is None or not recorder.mine():
+                raise GraphError("the event belongs to a recorded graph; only its replays reach it")
+            recorder.wait(stream.state, generation)
+            return
+        stream.scheduler.submit([(stream.state, Wait("event", event=generation))])
+
+    def _live(self) -> EventGeneration | None:
+        """The current generation, unless it stands in a graph."""
+        if self._recorder is not None:
+            if self._recorder.mine() and self._recorder.going():
+                self._recorder.refuse("asking for an event")
+            raise GraphError("the event belongs to a recorded graph; only its replays reach it")
+        return self._generation
 
     def query(self) -> bool:
         """Whether the recorded point was reached; ``True`` if never recorded, raises ``EventPoisoned``."""
-        generation = self._generation
+        generation = self._live()
         if generation is None:
             return True
         if generation.error is not None:
@@ -111,7 +137,7 @@ class Event:
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Block until the recorded point is reached. Raises ``EventPoisoned``, ``SynchronizeTimeout``."""
-        generation = self._generation
+        generation = self._live()
         if generation is None:
             return
         assert generation.scheduler is not None

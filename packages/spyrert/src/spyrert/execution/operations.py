@@ -248,9 +248,11 @@ class Signal(Operation):
 
 @attrs.define(eq=False)
 class Wait(Operation):
-    """Blocks the stream until an event is signalled; a poisoned one fails the stream."""
+    """Blocks the stream until an event is signalled; a poisoned one fails the stream, unless the wait is
+    ``tolerant``: then it only means that what the event stands for is over."""
 
     event: EventGeneration = attrs.field(kw_only=True)
+    tolerant: bool = attrs.field(kw_only=True, default=False)
 
     kind = "EventWait"
 

@@ -318,7 +318,7 @@ class Scheduler:
                     continue
                 state.in_flight = operation
                 if isinstance(operation, Wait):
-                    if operation.event.error is not None:
+                    if operation.event.error is not None and not operation.tolerant:
                         self._finish(operation, OpState.FAILED, operation.poisoned())
                     else:
                         self._finish(operation, OpState.DONE)

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from spyrert.errors import ArgumentTypeError, SpyreError, StreamDestroyed, StreamError, StreamInErrorState
-from spyrert.execution.events import Event
+from spyrert.execution.events import Event, EventGeneration
 from spyrert.execution.operations import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spyrert.execution.scheduler import Scheduler
+
+
+class Recorder(Protocol):
+    """A recording in progress, as streams and events see it (see :mod:`spyrert.graph`)."""
+
+    def mine(self) -> bool: ...
+
+    def going(self) -> bool: ...
+
+    def signal(self, state: StreamState, event: EventGeneration) -> None: ...
+
+    def wait(self, state: StreamState, event: EventGeneration) -> None: ...
+
+    def refuse(self, what: str) -> NoReturn: ...
 
 
 class StreamStatus(enum.Enum):
@@ -48,6 +62,11 @@ class StreamState:
         self.destroyed = False
         self.tracked = False
         self.settling = 0
+        self.capture: Recorder | None = None
+
+    def recorder(self) -> Recorder | None:
+        """The recording of the calling thread that this stream is part of."""
+        return self.capture if self.capture is not None and self.capture.mine() else None
 
     @property
     def idle(self) -> bool:
@@ -127,6 +146,7 @@ class Stream:
         ``StreamDestroyed``.
         """
         self._alive()
+        self._not_recorded("synchronize")
         self.scheduler.wait_for(lambda: self.state.idle, timeout, repr(self))
         if self.state.error is not None:
             raise _again(self.state.error)
@@ -134,6 +154,7 @@ class Stream:
     def query(self) -> bool:
         """Whether the stream is idle; raises its first error."""
         self._alive()
+        self._not_recorded("query")
         if self.state.error is not None:
             raise _again(self.state.error)
         return self.state.idle
@@ -169,8 +190,14 @@ class Stream:
         """Drain (or, with ``cancel``, drop what was not dispatched) and end the stream."""
         if self.id == 0:
             raise StreamError("the default stream cannot be destroyed; use Runtime.reset_stream")
+        self._not_recorded("destroying a stream")
         if not self.state.destroyed:
             self.scheduler.destroy(self.state, cancel)
+
+    def _not_recorded(self, what: str) -> None:
+        recorder = self.state.recorder()
+        if recorder is not None:
+            recorder.refuse(what)
 
     def _alive(self) -> None:
         if self.state.destroyed:
@@ -188,4 +215,4 @@ def _again(error: SpyreError) -> SpyreError:
     return error.with_traceback(None)
 
 
-__all__ = ["ErrorCode", "Stream", "StreamState", "StreamStatus"]
+__all__ = ["ErrorCode", "Recorder", "Stream", "StreamState", "StreamStatus"]

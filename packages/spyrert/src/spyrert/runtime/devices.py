@@ -6,6 +6,7 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from spyrert import arguments
 from spyrert.config import RuntimeConfig
@@ -13,6 +14,9 @@ from spyrert.context import DeviceContext
 from spyrert.device.protocol import Device, DeviceFactory
 from spyrert.errors import ConfigError, DeviceIndexError, DeviceMismatch, RuntimeUnavailable, SpyreError
 from spyrert.execution import Scheduler
+
+if TYPE_CHECKING:
+    from spyrert.graph.capture import Capture
 
 
 class Devices:
@@ -29,6 +33,7 @@ class Devices:
         self._count = count_devices(devices)
         self._lock = threading.RLock()
         self._contexts: dict[int, DeviceContext] = {}
+        self._local = threading.local()
         self._schedulers: list[Scheduler] = []
         self._device = _number("LOCAL_RANK", os.environ.get("LOCAL_RANK") or "0")
         self._closed = False
@@ -79,8 +84,20 @@ class Devices:
             raise DeviceMismatch("the tensor belongs to another runtime")
         return context
 
+    def _capture(self) -> Capture | None:
+        """The recording of the calling thread, if it records a graph."""
+        found: Capture | None = getattr(self._local, "capture", None)
+        return found if found is not None and found.going() else None
+
+    def _refuse_recording(self, what: str) -> None:
+        """Raise ``GraphError`` (and abort the recording) if the calling thread records a graph."""
+        capture = self._capture()
+        if capture is not None:
+            capture.refuse(what)
+
     def synchronize(self, device: int | None = None) -> None:
         """Wait for every stream of a device (of all devices); then raise the first error in stream order."""
+        self._refuse_recording("synchronize")
         indices = sorted(self._contexts) if device is None else [device]
         error: SpyreError | None = None
         for index in indices:
@@ -108,6 +125,7 @@ class Devices:
         Tensors raise "stale allocation" from then on, plans ``PlanReleased``; old stream handles are
         destroyed.
         """
+        self._refuse_recording("resetting a device")
         context = self._context(index)
         self._forget_device(context.index)
         context.reset()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from spyrert.constants import align_up
 from spyrert.correction import BUILTIN, HostFunction
 from spyrert.errors import ArgumentTypeError, DeviceMismatch, SpyreError, UnvalidatedLaunch
 from spyrert.execution import Stream as StreamHandle
-from spyrert.launch import Launch, LaunchTicket, SymbolicArg
+from spyrert.graph.capture import Capture, Graph, LaunchNode
+from spyrert.launch import Launch, LaunchTicket, RecordedLaunch, SymbolicArg
 from spyrert.plan import JobPlan
 from spyrert.runtime.tensors import Tensors
 from spyrert.spyrecode import LinearLayout, SpyreCode
@@ -66,6 +68,7 @@ class Kernels(Tensors):
         one loads. The folder may be deleted afterwards. Raises ``SpyreCodeError``, ``UnsupportedError``,
         ``OutOfDeviceMemory``, ``StreamError``, ``DeviceError``; nothing is left behind then.
         """
+        self._refuse_recording("preparing a kernel")
         if stream is not None:
             arguments.stream(stream)
         context = self._context(stream.device if device is None and stream is not None else device)
@@ -165,6 +168,14 @@ class Kernels(Tensors):
                 )
                 self._warn_unvalidated(one.plan)
                 requests.append(request)
+            capture = self._capture()
+            if capture is not None:
+                capture.check_stream(chosen.state)
+                capture.launches(chosen.state, LaunchNode(_kept(launches), allowed, allow_staging))
+                return [
+                    RecordedLaunch(context, one.plan.name, 0, len(r.tiles))
+                    for one, r in zip(launches, requests, strict=True)
+                ]
             limit = self.config.max_inflight_launches
             if context.inflight >= limit:
                 context.scheduler.wait_for(lambda: context.inflight < limit, None, "launches in flight")
@@ -172,6 +183,31 @@ class Kernels(Tensors):
         except SpyreError:
             self.refused_launches += 1
             raise
+
+    @contextmanager
+    def record(self, stream: StreamHandle | None = None) -> Iterator[Graph]:
+        """Record what the calling thread enqueues inside of the block, instead of enqueueing it.
+
+        The stream (default: the current one) is current inside of the block; others join by waiting for an
+        event of it, and must be waited for at the end. Launches, copies to and on the device and events are
+        recorded; host arrays are copied at once. Waiting, reading on the host, and preparing kernels are
+        refused with ``GraphError``, which aborts the recording and leaves the streams usable.
+        """
+        self._refuse_recording("a recording")
+        context = self._context(None if stream is None else arguments.stream(stream).device)
+        chosen = self._stream(stream, context)
+        capture = Capture(chosen, context)
+        graph = Graph(self, capture)
+        self._local.capture = capture
+        try:
+            with chosen:
+                yield graph
+        except BaseException:
+            graph._end(failed=True)
+            raise
+        finally:
+            self._local.capture = None
+        graph._end(failed=False)
 
     @staticmethod
     def _warn_unvalidated(plan: JobPlan) -> None:
@@ -196,3 +232,16 @@ class Kernels(Tensors):
                 pool = self.empty(shape, "uint8", LinearLayout("uint8"), stream.device)
                 self._pools[key] = pool
             return pool
+
+
+def _kept(launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    """Launches with copies of what their caller may change later."""
+    return tuple(
+        Launch(
+            one.plan,
+            tuple(one.tensors),
+            None if one.bindings is None else dict(one.bindings),
+            one.symbolic_args,
+        )
+        for one in launches
+    )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 from spyrert import arguments
 from spyrert.context import DeviceContext
 from spyrert.errors import DeviceMismatch
@@ -15,10 +12,6 @@ from spyrert.runtime.devices import Devices
 
 class Streams(Devices):
     """Devices with their streams."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._local = threading.local()
 
     def Stream(self, device: int | None = None, priority: int = 0) -> StreamHandle:
         """The next stream of the pool: ids 1..32, or 33..64 for a negative (high) priority."""
@@ -49,6 +42,7 @@ class Streams(Devices):
 
     def reset_stream(self, device: int | None = None) -> StreamHandle:
         """Replace the default stream by a new one, e.g. after an error; tensors survive."""
+        self._refuse_recording("resetting a stream")
         context = self._context(device)
         context.reset_default()
         return self.default_stream(context.index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from spyrert.constants import align_up
 from spyrert.context import DeviceContext
 from spyrert.copies import CopyPlan
 from spyrert.dtypes import device_format, dtype_name, numpy_dtype
-from spyrert.errors import ArgumentError, LayoutMismatch, OutOfDeviceMemory
+from spyrert.errors import ArgumentError, GraphError, LayoutMismatch, OutOfDeviceMemory
 from spyrert.execution import EventGeneration, OpState, Signal, Wait
 from spyrert.execution import Stream as StreamHandle
+from spyrert.graph.capture import Resolve, same_tensor
 from spyrert.memory import EMPTY, AllocationDirective, CompositeAddress
 from spyrert.runtime.streams import Streams
 from spyrert.spyrecode import Layout, StickLayout
@@ -43,6 +44,20 @@ class CopyTicket:
             if operation.state is not OpState.DONE and operation.error is not None:
                 raise operation.error.with_traceback(None)
         return None if self._plan.result is None else self._plan.result()
+
+    def settle(self) -> None:
+        """What a blocking call does before it returns."""
+        self.wait()
+
+
+class RecordedCopy(CopyTicket):
+    """Stands for a copy that was recorded into a graph: there is nothing to wait for."""
+
+    def wait(self, timeout: float | None = None) -> Array | None:
+        raise GraphError(f"the {self._name} was recorded, not enqueued; replay the graph")
+
+    def settle(self) -> None:
+        """A blocking copy is recorded like any other."""
 
 
 class Tensors(Streams):
@@ -151,8 +166,12 @@ class Tensors(Streams):
         if stream is not None:
             arguments.stream(stream)
         index = stream.device if device is None and stream is not None else device
+        if self._capture() is not None:
+            data = data.copy()
         tensor = self.empty(data.shape, name, layout, index, directive)
-        self._run(tensor.storage.context, copies.upload(data, tensor), stream, non_blocking)
+        ticket = self._copy(lambda r: copies.upload(data, r(tensor)), (tensor,), stream, "to_device")
+        if not non_blocking:
+            ticket.settle()
         return tensor
 
     def to_host(self, tensor: DeviceTensor, stream: StreamHandle | None = None) -> Array:
@@ -164,7 +183,8 @@ class Tensors(Streams):
     def to_host_async(self, tensor: DeviceTensor, stream: StreamHandle | None = None) -> CopyTicket:
         """Like :meth:`to_host` without waiting: the array comes from the ticket's ``wait()``."""
         arguments.tensor(tensor).storage.check_alive()
-        return self._enqueue_copy(tensor.storage.context, copies.download(tensor), stream, "to_host")
+        self._refuse_recording("reading a tensor on the host")
+        return self._copy(lambda r: copies.download(r(tensor)), (tensor,), stream, "to_host")
 
     def copy(
         self,
@@ -186,19 +206,23 @@ class Tensors(Streams):
             source.storage.check_alive()
             if source.storage.context is not context:
                 return self._copy_across(source, target, stream, non_blocking)
-            plan = copies.on_device(source, target)
+            ticket = self._copy(
+                lambda r: copies.on_device(r(source), r(target)), (source, target), stream, "copy"
+            )
         else:
             data, _ = copies.as_host(source)
             wanted = numpy_dtype(target.dtype)
-            plan = copies.upload(data if data.dtype == wanted else data.astype(wanted), target, "copy")
-        ticket = self._enqueue_copy(context, plan, stream, "copy")
+            if data.dtype != wanted or self._capture() is not None:
+                data = data.astype(wanted)
+            ticket = self._copy(lambda r: copies.upload(data, r(target), "copy"), (target,), stream, "copy")
         if not non_blocking:
-            ticket.wait()
+            ticket.settle()
         return ticket
 
     def _copy_across(
         self, source: DeviceTensor, target: DeviceTensor, stream: StreamHandle | None, non_blocking: bool
     ) -> CopyTicket:
+        self._refuse_recording("a copy between devices")
         here, there = self._own(source.storage.context), self._own(target.storage.context)
         named = None if stream is None else arguments.stream(stream)
         of_source = named is not None and named.device == here.index
@@ -227,22 +251,26 @@ class Tensors(Streams):
         operation = Signal("record_stream", (copies.access(tensor, False),), event=mark)
         context.scheduler.submit([(self._stream(arguments.stream(stream), context).state, operation)])
 
-    def _enqueue_copy(
-        self, context: DeviceContext, plan: CopyPlan, stream: StreamHandle | None, name: str
+    def _copy(
+        self,
+        make: Callable[[Resolve], CopyPlan],
+        tensors: tuple[DeviceTensor, ...],
+        stream: StreamHandle | None,
+        name: str,
     ) -> CopyTicket:
-        self._own(context)
+        """Enqueue the copy that ``make`` gives for these tensors, or record it."""
+        context = self._own(tensors[-1].storage.context)
+        plan = make(same_tensor)
         if not plan.operations:
             return CopyTicket(None, plan, name)
         state = self._stream(stream, context).state
+        capture = self._capture()
+        if capture is not None:
+            capture.check_stream(state)
+            capture.copy(state, make, tensors)
+            return RecordedCopy(None, plan, name)
         context.scheduler.submit([(state, operation) for operation in plan.operations])
         return CopyTicket(context, plan, name)
-
-    def _run(
-        self, context: DeviceContext, plan: CopyPlan, stream: StreamHandle | None, non_blocking: bool
-    ) -> None:
-        ticket = self._enqueue_copy(context, plan, stream, "to_device")
-        if not non_blocking:
-            ticket.wait()
 
 
 def _check_layout(layout: Layout, shape: tuple[int, ...]) -> None:
