@@ -115,6 +115,23 @@ def test_verify(file: Path) -> None:
     assert "2 runs, all levels agree" in output
 
 
+def test_declaration_beside_the_module(tmp_path: Path) -> None:
+    """The declaration in front of ``module { ... }``: the file compiles to the same as with it inside."""
+    shutil.copy(SAMPLE, tmp_path / "sample_device.mlir")
+    device = DECLARATION.replace("../x/", "")
+    inside = kernel(declared=False, constants=False).replace("module {\n", f"module {{\n{device}\n")
+    beside = kernel(declared=False, constants=False).replace("module {\n", f"{device}\nmodule {{\n")
+    made = {}
+    for name, text in (("inside", inside), ("beside", beside)):
+        path = tmp_path / f"{name}.mlir"
+        path.write_text(text)
+        good(CliRunner().invoke(dfsched.cli.main, ["compile", str(path), "-o", str(tmp_path / name)]))
+        made[name] = (tmp_path / name / "add" / "global.mlir").read_text()
+        output = good(CliRunner().invoke(spyresim.cli.main, ["verify", str(path), "--seeds", "1"]))
+        assert "all levels agree" in output
+    assert made["inside"] == made["beside"]
+
+
 def test_import_that_leads_nowhere(file: Path) -> None:
     """Where the declaration stands, and which file is missing."""
     (file.parent.parent / "x" / "sample_device.mlir").unlink()

@@ -15,7 +15,7 @@ import ktir
 from ktir import Context, EditError, Module, RewriteLimitError, edit, parse, print_module, verify
 from ktir.dialects import arith, scf
 from ktir.editor import EditOp, Editor
-from ktir.transforms import canonicalize, clone, cse, dce, licm, rewrite, structural_hash
+from ktir.transforms import canonicalize, clone, cse, dce, flatten, licm, rewrite, structural_hash
 
 CONTEXT = Context(installed=False)
 
@@ -417,3 +417,41 @@ def test_an_editor_that_has_ended_takes_no_change(failed: bool) -> None:
             _ = editor.module
     else:
         assert editor.module is module
+
+
+def test_flatten_lifts_what_nameless_modules_hold() -> None:
+    """A file with something beside its module reads as the same program as one without the inner module."""
+    device = 'ktdf_arch.device @d import("d.mlir")\n'
+    function = "func.func @f() { return }"
+    for attributes in ("", 'attributes {ktdp.grid_order = "last_fastest"} '):
+        beside = parse(f"{device}module {attributes}{{ {function} }}", CONTEXT)
+        inside = parse(f"module {attributes}{{ {device} {function} }}", CONTEXT)
+        assert print_module(flatten(beside)) == print_module(inside)
+    deep = parse(
+        "module { module { module { func.func @a() { return } } } func.func @b() { return } }", CONTEXT
+    )
+    assert [op.attributes["sym_name"] for op in flatten(deep).operations] == [
+        op.attributes["sym_name"]
+        for op in parse("func.func @a() { return } func.func @b() { return }").operations
+    ]
+    named = parse("module { module @m { func.func @f() { return } } }", CONTEXT)
+    assert flatten(named) is named
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "module attributes {a = 1} { module attributes {a = 2} {} }",
+            "1:29: error: a module in a module sets 'a' to another value than the one around it",
+        ),
+        (
+            "module { func.func @f() { return } module { func.func @f() { return } } }",
+            "1:45: error: symbol 'f' is defined in two modules of one file",
+        ),
+    ],
+)
+def test_flatten_names_what_contradicts(text: str, message: str) -> None:
+    with pytest.raises(ktir.UnsupportedError) as caught:
+        flatten(parse(text, CONTEXT, "f.mlir"))
+    assert str(caught.value) == f"f.mlir:{message}"

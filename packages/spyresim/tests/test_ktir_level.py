@@ -52,6 +52,16 @@ def test_shifted_add_over_32_tiles() -> None:
     assert result.report.counters.bytes_written == {"device memory": 96 * 256 * 2}
 
 
+def test_switches_of_a_module_beside_something_else() -> None:
+    """They are in force as if the module stood alone in its file."""
+    alone = f'module attributes {{ktdp.f16_format = "dlfloat"}} {{\n{k.shifted_add()}\n}}'
+    a, b = np.full((100, 256), 1 + 2**-10, np.float16), np.zeros((96, 256), np.float16)
+    expected = run(alone, a=a, b=b, shift=0)["c"]
+    assert (expected == np.float16(1 + 2**-9)).all()  # nine bits of fraction
+    beside = module(f"func.func private @d()\n{alone}")
+    assert np.array_equal(run_ktir(beside, args={"a": a, "b": b, "shift": 0}).outputs["c"], expected)
+
+
 def copy_kernel(
     set: str | None, order: str | None, extents: tuple[int, ...], result: tuple[int, ...], at: str
 ) -> str:

@@ -23,6 +23,7 @@ from dfsched.split import split, write_split
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.errors import Diagnostic
+from ktir.transforms import flatten
 from spyrert.spyrecode import SpyreCode
 
 __all__ = ["Compiled", "compile", "isolate_kernel", "kernels"]
@@ -99,10 +100,10 @@ class Compiled:
 
 
 def kernels(module: Module) -> tuple[str, ...]:
-    """Names of the public functions with a body, in order."""
+    """Names of the public functions with a body, in order; modules without a name count as their contents."""
     return tuple(
         op.symbol
-        for op in module.operations
+        for op in flatten(module).operations
         if isinstance(op, Func) and op.is_public and not op.is_declaration
     )
 
@@ -122,8 +123,9 @@ def isolate_kernel(module: Module, name: str | None) -> tuple[Module, str]:
         known = f"; kernels: {', '.join(found)}" if found else ""
         raise ScheduleError.at(module.location, f"the module has no kernel '{name}'{known}")
     others = set(found) - {name}
-    operations = tuple(op for op in module.operations if not (isinstance(op, Func) and op.symbol in others))
-    return module.with_operations(operations), name
+    flat = flatten(module)
+    operations = tuple(op for op in flat.operations if not (isinstance(op, Func) and op.symbol in others))
+    return flat.with_operations(operations), name
 
 
 def compile(

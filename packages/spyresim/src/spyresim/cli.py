@@ -258,11 +258,12 @@ def _filled(
     if seed is None:
         return values
     from ktir.machine import Machine
+    from ktir.transforms import flatten
     from spyresim.schedule_level import interface_of
     from spyresim.verification import random_arguments
 
     interface = interface_of(module, function)
-    return next(random_arguments(interface, Machine().for_module(module.attributes), seed, values))
+    return next(random_arguments(interface, Machine().for_module(flatten(module).attributes), seed, values))
 
 
 def _run_folder(

@@ -17,6 +17,7 @@ from ktir.errors import Diagnostic
 from ktir.interface import constant_buffers, find_function, signature
 from ktir.ir import Operation, Value
 from ktir.machine import Machine
+from ktir.transforms import flatten
 from spyresim.arguments import Binding, bind
 from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
@@ -75,6 +76,7 @@ def run_ktir(
         ExecutionFault: the program did something that has no meaning.
         UnsupportedError: an operation that this level does not execute.
     """
+    module = flatten(module)
     machine = (machine or Machine()).for_module(module.attributes)
     module = with_switches(module, machine)
     kernel = find_function(module, function)

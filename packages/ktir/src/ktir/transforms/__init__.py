@@ -6,6 +6,7 @@ from ktir.transforms.cse import cse
 from ktir.transforms.dce import dce
 from ktir.transforms.driver import Pattern, rewrite
 from ktir.transforms.equivalence import alpha_equivalent, structural_hash
+from ktir.transforms.flatten import flatten
 from ktir.transforms.licm import licm
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "clone",
     "cse",
     "dce",
+    "flatten",
     "licm",
     "rewrite",
     "structural_hash",
