@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from dfsched.image import AddressGenerator, Side, View
+from spyresim.engine.footprint import Footprint
 from spyresim.engine.state import ViewValue
-from spyresim.engine.values import Scalar, spread, wrap64
+from spyresim.engine.values import Scalar, wrap64
 from spyresim.errors import ControlFault, OutOfRangeFault, Site
 
 
@@ -19,12 +19,11 @@ from spyresim.errors import ControlFault, OutOfRangeFault, Site
 class Pattern:
     """What of an access does not depend on registers, for one side under one view.
 
-    `offsets` are byte offsets of all elements (time steps, then lanes) from the address of the base index;
-    `low` and `high` are the least and greatest offset of every index from its base.
+    The `footprint` has the byte offsets of all elements (time steps, then lanes) from the address of the
+    base index; `low` and `high` are the least and greatest offset of every index from its base.
     """
 
-    offsets: npt.NDArray[np.int64]
-    step: int
+    footprint: Footprint
     low: tuple[int, ...]
     high: tuple[int, ...]
     lanes: int
@@ -45,7 +44,7 @@ def pattern(side: Side, time_extents: Sequence[int], view: View) -> Pattern:
     offsets = flat @ np.array(view.coefficients, np.int64) * step
     low = tuple(int(n) for n in flat.min(axis=0)) if len(flat) else ()
     high = tuple(int(n) for n in flat.max(axis=0)) if len(flat) else ()
-    return Pattern(offsets.astype(np.int64), step, low, high, len(points), len(times))
+    return Pattern(Footprint(offsets.astype(np.int64), step), low, high, len(points), len(times))
 
 
 class Patterns:
@@ -86,10 +85,8 @@ def base_index(side: Side, scalars: Sequence[Scalar | None], undefined: Site) ->
     return tuple(indices)
 
 
-def addresses(
-    view: ViewValue, indices: Sequence[Scalar], shape: Pattern, rows: int, strict: bool, site: Site
-) -> npt.NDArray[np.int64]:
-    """The byte address of the base index in every row.
+def addresses(view: ViewValue, indices: Sequence[Scalar], shape: Pattern, strict: bool, site: Site) -> Scalar:
+    """The byte address of the base index, in every row or the same in all.
 
     With `strict` an index outside of the view's shape is a fault ``index out of view bounds``.
     """
@@ -98,16 +95,16 @@ def addresses(
     total: Scalar = view.view.constant
     for index, coefficient in zip(indices, view.view.coefficients, strict=True):
         total = total + coefficient * index
-    start = view.start
-    return spread(start, rows) + spread(total, rows) * shape.step
+    address = view.start + total * shape.footprint.step
+    return wrap64(address) if isinstance(address, int) else address
 
 
 def _check(view: View, indices: Sequence[Scalar], shape: Pattern, site: Site) -> None:
+    if not shape.low:
+        return
     for dimension, (index, extent) in enumerate(zip(indices, view.shape, strict=True)):
-        if not shape.low:
-            return
-        values = np.atleast_1d(np.asarray(index, np.int64))
-        low, high = int(values.min()) + shape.low[dimension], int(values.max()) + shape.high[dimension]
+        first, last = (index, index) if isinstance(index, int) else (int(index.min()), int(index.max()))
+        low, high = first + shape.low[dimension], last + shape.high[dimension]
         if low < 0 or high >= extent:
             bad = low if low < 0 else high
             raise OutOfRangeFault(

@@ -332,7 +332,7 @@ class _Schedule:
                 self._split(cohort, diverged.groups)
                 continue
             self._push(cohort, gang)
-            self._wake(cohort)
+            self._wake(cohort, gang)
         waiting = [g for cohort in self.cohorts for g in cohort.gangs if not g.halted]
         if waiting:
             self._deadlock(waiting)
@@ -366,9 +366,12 @@ class _Schedule:
                 return entry
         return None
 
-    def _wake(self, cohort: Cohort) -> None:
+    def _wake(self, cohort: Cohort, ran: Gang) -> None:
+        """Gangs that waited for the one that just ran, and can go on now."""
         for gang in cohort.gangs:
-            if gang.blocked is not None and self.outer.executor.can_go_on(cohort, gang):
+            if gang.blocked is None or gang.blocked.other not in (None, ran.index):
+                continue
+            if self.outer.executor.can_go_on(cohort, gang):
                 gang.blocked = None
                 self._add(int(gang.time.min()), _Entry(cohort, gang, False))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from spyresim.engine.values import Array
+from spyresim.engine.footprint import Footprint
+from spyresim.engine.values import Array, Scalar, spread
 from spyresim.errors import OutOfRangeFault, Site, StaleReadFault, UnwrittenReadFault
 
 STICK_BYTES = 128
@@ -48,6 +49,13 @@ class FlatGlobal:
         block, offset = self._find(address, len(data), "write")
         block[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
+    def block_of(self, first: int, last: int, size: int) -> tuple[npt.NDArray[np.uint8], int] | None:
+        """The array (and its address) in which ranges of `size` bytes from `first` to `last` all lie."""
+        for base, block in self._blocks.items():
+            if base <= first and last + size <= base + len(block):
+                return block, base
+        return None
+
 
 def out_of_range(
     verb: str, where: str, address: int, size: int, limits: tuple[tuple[int, int], ...], site: Site
@@ -64,43 +72,37 @@ def out_of_range(
     )
 
 
-def contiguous(offsets: npt.NDArray[np.int64], step: int) -> bool:
-    """Whether byte offsets of elements of `step` bytes follow one another."""
-    return bool((np.diff(offsets) == step).all())
-
-
-def load_global(
-    memory: GlobalMemory, base: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], step: int
-) -> Array:
-    """Elements of `step` bytes at ``base[row] + offsets[i]``: uint8 of shape (rows, n * step)."""
-    runs = runs_of(offsets, step)
-    out = np.empty((len(base), len(offsets) * step), np.uint8)
-    for row, start in enumerate(base.tolist()):
-        for at, offset, size in runs:
-            out[row, at : at + size] = np.frombuffer(memory.read(start + offset, size), np.uint8)
+def load_global(memory: GlobalMemory, base: Scalar, rows: int, footprint: Footprint) -> Array:
+    """What a footprint holds from every row's base on: uint8 of shape (rows, bytes)."""
+    starts = spread(base, rows)
+    out = np.empty((rows, footprint.size), np.uint8)
+    for run in footprint.runs:
+        part = slice(run.position, run.position + run.size)
+        first, last = int(starts.min()) + run.offset, int(starts.max()) + run.offset
+        held = memory.block_of(first, last, run.size) if isinstance(memory, FlatGlobal) else None
+        if held is not None:
+            block, address = held
+            at = starts + (run.offset - address)
+            out[:, part] = block[at[:, None] + np.arange(run.size)]
+            continue
+        for row, start in enumerate(starts.tolist()):
+            out[row, part] = np.frombuffer(memory.read(start + run.offset, run.size), np.uint8)
     return out
 
 
-def store_global(
-    memory: GlobalMemory, base: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], step: int, data: Array
-) -> None:
-    """Store uint8 of shape (rows, n * step) at ``base[row] + offsets[i]``."""
-    runs = runs_of(offsets, step)
-    for row, start in enumerate(base.tolist()):
-        for at, offset, size in runs:
-            memory.write(start + offset, data[row, at : at + size].tobytes())
-
-
-def runs_of(offsets: npt.NDArray[np.int64], step: int) -> list[tuple[int, int, int]]:
-    """Maximal contiguous runs as (position in the data, byte offset, bytes)."""
-    breaks = np.flatnonzero(np.diff(offsets) != step) + 1
-    starts = [0, *breaks.tolist()]
-    ends = [*breaks.tolist(), len(offsets)]
-    return [
-        (start * step, int(offsets[start]), (end - start) * step)
-        for start, end in zip(starts, ends, strict=True)
-        if end > start
-    ]
+def store_global(memory: GlobalMemory, base: Scalar, footprint: Footprint, data: Array) -> None:
+    """Store uint8 of shape (rows, bytes) from every row's base on; of equal addresses the last row wins."""
+    starts = spread(base, len(data)).tolist()
+    for run in footprint.runs:
+        part = data[:, run.position : run.position + run.size]
+        first, last = min(starts) + run.offset, max(starts) + run.offset
+        held = memory.block_of(first, last, run.size) if isinstance(memory, FlatGlobal) else None
+        for row, start in enumerate(starts):
+            if held is None:
+                memory.write(start + run.offset, part[row].tobytes())
+            else:
+                at = start + run.offset - held[1]
+                held[0][at : at + run.size] = part[row]
 
 
 class Scratchpads:
@@ -120,44 +122,47 @@ class Scratchpads:
         self.owner = np.zeros((cores, -(-size // STICK_BYTES)), np.int32)
         self.pinned = pinned
 
-    def _index(
-        self,
-        cores: npt.NDArray[np.int64],
-        base: npt.NDArray[np.int64],
-        offsets: Array,
-        step: int,
-        verb: str,
-        site: Site,
-    ) -> Array:
-        low, high = int(offsets.min()), int(offsets.max()) + step
-        bad = (base < -low) | (base > self.size - high)  # not `base + high`, which may wrap
+    def _check(
+        self, cores: npt.NDArray[np.int64], base: Scalar, footprint: Footprint, verb: str, site: Site
+    ) -> None:
+        low, high = footprint.low, footprint.high
+        if isinstance(base, int) and -low <= base <= self.size - high:
+            return
+        starts = spread(base, len(cores))
+        bad = (starts < -low) | (starts > self.size - high)  # not `starts + high`, which may wrap
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
-            address = int(base[row]) + low
+            address = int(starts[row]) + low
             where = f"{self.name} of core {int(cores[row])}"
             raise out_of_range(verb, where, address, high - low, ((0, self.size),), site)
-        addresses: Array = base[:, None] + offsets[None, :]
-        return addresses
 
     def load(
         self,
         cores: npt.NDArray[np.int64],
-        base: npt.NDArray[np.int64],
-        offsets: npt.NDArray[np.int64],
-        step: int,
+        core_slice: slice | None,
+        base: Scalar,
+        footprint: Footprint,
         epoch: int,
         site: Site,
     ) -> Array:
-        """Elements of `step` bytes at ``base[row] + offsets[i]`` of each core: uint8 (rows, n * step)."""
-        addresses = self._index(cores, base, offsets, step, "read", site)
-        sticks = addresses // STICK_BYTES
-        owners = self.owner[cores[:, None], sticks]
+        """What a footprint holds from every core's base on: uint8 of shape (cores, bytes).
+
+        `core_slice` is the same as `cores`, where these follow one another.
+        """
+        self._check(cores, base, footprint, "read", site)
+        if isinstance(base, int) and footprint.is_contiguous:
+            start = base + footprint.low
+            stop = start + footprint.size
+            rows = cores if core_slice is None else core_slice
+            owners = self.owner[rows, start // STICK_BYTES : -(-stop // STICK_BYTES)]
+            if (owners == epoch).all():
+                copied: Array = self.data[rows, start:stop].copy()
+                return copied
+        addresses = spread(base, len(cores))[:, None] + footprint.offsets
+        owners = self.owner[cores[:, None], addresses // STICK_BYTES]
         if (owners != epoch).any():
             self._refuse(cores, addresses, owners, epoch, site)
-        if step == 1 or contiguous(offsets, step):
-            wide = base[:, None] + int(offsets[0]) + np.arange(len(offsets) * step)
-        else:
-            wide = (addresses[:, :, None] + np.arange(step)).reshape(len(base), -1)
+        wide = spread(base, len(cores))[:, None] + footprint.bytes
         found: Array = self.data[cores[:, None], wide]
         return found
 
@@ -188,36 +193,47 @@ class Scratchpads:
     def store(
         self,
         cores: npt.NDArray[np.int64],
-        base: npt.NDArray[np.int64],
-        offsets: npt.NDArray[np.int64],
-        step: int,
+        core_slice: slice | None,
+        base: Scalar,
+        footprint: Footprint,
         data: Array,
         epoch: int,
         site: Site,
     ) -> None:
-        """Store uint8 (rows, n * step) at ``base[row] + offsets[i]`` of each core."""
-        addresses = self._index(cores, base, offsets, step, "write", site)
-        self._claim(cores, addresses, step, epoch)
-        if step == 1 or contiguous(offsets, step):
-            wide = base[:, None] + int(offsets[0]) + np.arange(len(offsets) * step)
-        else:
-            wide = (addresses[:, :, None] + np.arange(step)).reshape(len(base), -1)
+        """Store uint8 of shape (cores, bytes) from every core's base on."""
+        self._check(cores, base, footprint, "write", site)
+        if isinstance(base, int) and footprint.is_contiguous:
+            start = base + footprint.low
+            stop = start + footprint.size
+            rows = cores if core_slice is None else core_slice
+            first, behind = start // STICK_BYTES, -(-stop // STICK_BYTES)
+            owners = self.owner[rows, first:behind]
+            if (owners != epoch).any():
+                self._claim(cores, range(first, behind), epoch)
+            self.data[rows, start:stop] = data
+            return
+        wide = spread(base, len(cores))[:, None] + footprint.bytes
+        sticks = wide // STICK_BYTES
+        foreign = self.owner[cores[:, None], sticks] != epoch
+        if foreign.any():
+            for row in np.flatnonzero(foreign.any(axis=1)).tolist():
+                touched = np.unique(sticks[row, foreign[row]]).tolist()
+                self._claim(cores[row : row + 1], touched, epoch)
         self.data[cores[:, None], wide] = data
 
-    def _claim(self, cores: npt.NDArray[np.int64], addresses: Array, step: int, epoch: int) -> None:
-        first, last = addresses // STICK_BYTES, (addresses + step - 1) // STICK_BYTES
-        for sticks in (first, last):
-            owners = self.owner[cores[:, None], sticks]
-            foreign = owners != epoch
-            if foreign.any():
-                rows, columns = np.nonzero(foreign)
-                for core, stick in {
-                    (int(cores[row]), int(sticks[row, column]))
-                    for row, column in zip(rows, columns, strict=True)
-                }:
-                    start = stick * STICK_BYTES
-                    self.data[core, start : start + STICK_BYTES] = 0
-                    self.owner[core, stick] = epoch
+    def _claim(self, cores: npt.NDArray[np.int64], sticks: Iterable[int], epoch: int) -> None:
+        """Sticks of somebody else (or nobody) become this program's, and zero."""
+        for stick in sticks:
+            foreign = cores[self.owner[cores, stick] != epoch]
+            self.data[foreign, stick * STICK_BYTES : (stick + 1) * STICK_BYTES] = 0
+            self.owner[foreign, stick] = epoch
+
+
+def slice_of(numbers: npt.NDArray[np.int64]) -> slice | None:
+    """Numbers that follow one another as a slice."""
+    if len(numbers) and bool((np.diff(numbers) == 1).all()):
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return None
 
 
 class Registers:
@@ -234,35 +250,45 @@ class Registers:
         part.data, part.written = self.data[rows].copy(), self.written[rows].copy()
         return part
 
-    def _wide(self, base: npt.NDArray[np.int64], offsets: Array, step: int, verb: str, site: Site) -> Array:
-        wide: Array = (base[:, None, None] + offsets[None, :, None] + np.arange(step)).reshape(len(base), -1)
-        if wide.size and (wide.min() < 0 or wide.max() >= self.data.shape[1]):
-            address = int(wide.min()) if wide.min() < 0 else int(wide.max())
-            raise out_of_range(verb, self.name, address, step, ((0, self.data.shape[1]),), site)
-        return wide
+    def _check(self, base: Scalar, footprint: Footprint, verb: str, site: Site) -> None:
+        starts = spread(base, len(self.data))
+        low, high = int(starts.min()) + footprint.low, int(starts.max()) + footprint.high
+        if low < 0 or high > self.data.shape[1]:
+            address = low if low < 0 else high - 1
+            held = ((0, self.data.shape[1]),)
+            raise out_of_range(verb, self.name, address, footprint.step, held, site)
 
-    def load(
-        self, base: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], step: int, site: Site
-    ) -> Array:
-        """Elements of `step` bytes: uint8 (rows, n * step)."""
-        wide = self._wide(base, offsets, step, "read", site)
-        rows = np.arange(len(base))[:, None]
-        if not self.written[rows, wide].all():
+    def load(self, base: Scalar, footprint: Footprint, site: Site) -> Array:
+        """What a footprint holds from every row's base on: uint8 of shape (rows, bytes)."""
+        self._check(base, footprint, "read", site)
+        rows: slice | Array = slice(None)
+        where: slice | Array
+        if isinstance(base, int) and footprint.is_contiguous:
+            where = slice(base + footprint.low, base + footprint.low + footprint.size)
+        else:
+            rows = np.arange(len(self.data))[:, None]
+            where = spread(base, len(self.data))[:, None] + footprint.bytes
+        if not self.written[rows, where].all():
+            address = int(spread(base, len(self.data)).min()) + footprint.low
             raise UnwrittenReadFault(
-                f"read of {self.name} at {int(wide.min()):#x}, which nobody has written",
+                f"read of {self.name} at {address:#x}, which nobody has written",
                 site=site,
                 memory=self.name,
-                address=int(wide.min()),
-                size=step,
+                address=address,
+                size=footprint.step,
             )
-        found: Array = self.data[rows, wide]
+        found: Array = self.data[rows, where].copy()
         return found
 
-    def store(
-        self, base: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], step: int, data: Array, site: Site
-    ) -> None:
-        """Store uint8 (rows, n * step)."""
-        wide = self._wide(base, offsets, step, "write", site)
-        rows = np.arange(len(base))[:, None]
-        self.data[rows, wide] = data
-        self.written[rows, wide] = True
+    def store(self, base: Scalar, footprint: Footprint, data: Array, site: Site) -> None:
+        """Store uint8 of shape (rows, bytes) from every row's base on."""
+        self._check(base, footprint, "write", site)
+        rows: slice | Array = slice(None)
+        where: slice | Array
+        if isinstance(base, int) and footprint.is_contiguous:
+            where = slice(base + footprint.low, base + footprint.low + footprint.size)
+        else:
+            rows = np.arange(len(self.data))[:, None]
+            where = spread(base, len(self.data))[:, None] + footprint.bytes
+        self.data[rows, where] = data
+        self.written[rows, where] = True

@@ -12,13 +12,14 @@ import numpy.typing as npt
 from dfsched import image as im
 from ktir.attributes import DictAttr
 from ktir.machine import F16Format
-from spyresim.engine.access import Pattern, Patterns
+from spyresim.engine.access import Patterns
 from spyresim.engine.costs import CostModel
 from spyresim.engine.faults import queue_fault, undefined_register
+from spyresim.engine.footprint import Footprint
 from spyresim.engine.instructions import HANDLERS
-from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, store_global
+from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, slice_of, store_global
 from spyresim.engine.races import Clock
-from spyresim.engine.state import Blocked, Cohort, Gang, Queue, Signals, ViewValue
+from spyresim.engine.state import Blocked, Cohort, Gang, Place, Queue, Signals, ViewValue
 from spyresim.engine.trace import Access, Event, Flow, Level, Trace
 from spyresim.engine.values import (
     Array,
@@ -26,6 +27,7 @@ from spyresim.engine.values import (
     Ticks,
     Vector,
     simplify,
+    spread,
 )
 from spyresim.engine.vectors import Lanes
 from spyresim.errors import BudgetFault, ControlFault, Site, UnsupportedError
@@ -62,6 +64,7 @@ class Executor:
         self.instructions = 0
         self.opaque_attributes: dict[int, DictAttr] = {}
         self.constants: dict[tuple[int, int], Vector] = {}
+        self.dense: dict[tuple[int, im.ElementType], Footprint] = {}
 
     def count(self, number: int, limit: int) -> None:
         """Count instructions; `BudgetFault` beyond the limit."""
@@ -105,11 +108,14 @@ class Executor:
 
     def site(self, gang: Gang) -> Site:
         """The place of the instruction that the gang is at."""
-        image = self.context.image
-        code = gang.program.code
-        name = code[gang.pc].mnemonic if gang.pc < len(code) else None
-        unit = image.units[int(gang.units[0])].name
-        return Site(name, unit=f"{unit} ({gang.program.label})", tile=int(gang.cores[0]), instance=gang.pc)
+        found = gang.sites.get(gang.pc)
+        if found is None:
+            image = self.context.image
+            code = gang.program.code
+            name = code[gang.pc].mnemonic if gang.pc < len(code) else None
+            unit = f"{image.units[int(gang.units[0])].name} ({gang.program.label})"
+            found = gang.sites[gang.pc] = Site(name, unit=unit, tile=int(gang.cores[0]), instance=gang.pc)
+        return found
 
     def scalar(self, gang: Gang, register: int) -> Scalar:
         """The value of a scalar register; a fault if nobody has written it."""
@@ -153,12 +159,13 @@ class Executor:
 
     def spend(self, gang: Gang, start: Ticks, cost: int, reason: str, name: str) -> None:
         """From `start` on (waiting until then counts as `reason`), the gang is busy for `cost` ticks."""
-        waited = start - gang.time
-        if waited.any():
-            known = gang.stall.get(reason)
-            gang.stall[reason] = waited if known is None else known + waited
+        if start is not gang.time:
+            waited = start - gang.time
+            if waited.any():
+                known = gang.stall.get(reason)
+                gang.stall[reason] = waited if known is None else known + waited
         gang.time = start + cost
-        gang.busy = gang.busy + cost
+        gang.busy += cost
         self.record(gang, name, "", start, gang.time)
 
     def count_lanes(self, gang: Gang, element: im.ElementType, lanes: int) -> None:
@@ -177,8 +184,8 @@ class Executor:
         self,
         gang: Gang,
         view: ViewValue,
-        base: Ticks,
-        shape: Pattern,
+        base: Scalar,
+        footprint: Footprint,
         writing: bool,
         start: Ticks,
         end: Ticks,
@@ -187,12 +194,13 @@ class Executor:
         trace = self.context.trace
         if trace is None:
             return
-        memory, _, cores = self.memory_of(gang, view)
-        if memory.memory_class is im.MemoryClass.SCRATCHPAD and len(shape.offsets):
-            low = base + int(shape.offsets.min())
-            high = base + int(shape.offsets.max()) + shape.step
+        place = self.place_of(gang, view)
+        memory = place.memory
+        if memory.memory_class is im.MemoryClass.SCRATCHPAD and len(footprint):
+            low = spread(base, len(gang)) + footprint.low
+            high = low + footprint.high - footprint.low
             name = memory.kind if memory.corelet < 0 else f"{memory.kind} of corelet {memory.corelet}"
-            trace.accesses.append(Access(name, cores, low, high, start, end, writing))
+            trace.accesses.append(Access(name, place.cores, low, high, start, end, writing))
 
     def record_item(self, source: Gang, target: Gang, time: Ticks, change: int) -> None:
         """Add a change of a FIFO's level to the trace, if there is one."""
@@ -208,57 +216,53 @@ class Executor:
             ends = tuple(source.units.tolist()), tuple(target.units.tolist())
             trace.flows.append(Flow(*ends, sent, received))
 
-    def memory_of(self, gang: Gang, view: ViewValue) -> tuple[im.Memory, int, npt.NDArray[np.int64]]:
-        """The memory of a view: description of the first row's, its index, and the core of every row."""
+    def place_of(self, gang: Gang, view: ViewValue) -> Place:
+        """Where a view lies; the faults of a view that lies nowhere."""
+        if view.place is None:
+            view.place = self._place(gang, view)
+        return view.place
+
+    def _place(self, gang: Gang, view: ViewValue) -> Place:
         memories = self.context.image.memories
         if isinstance(view.memory, int):
             if not 0 <= view.memory < len(memories):
                 raise ControlFault(f"memory {view.memory} does not exist", site=self.site(gang))
             memory = memories[view.memory]
-            return memory, view.memory, np.full(len(gang), memory.core, np.int64)
+            cores = np.full(len(gang), memory.core, np.int64)
+            return Place(memory, view.memory, self.pad_number(view.memory), cores, slice_of(cores))
         if (view.memory < 0).any() or (view.memory >= len(memories)).any():
             raise ControlFault("a memory in the table does not exist", site=self.site(gang))
         held = [memories[int(index)] for index in view.memory]
         if len({(m.kind, m.memory_class, m.corelet) for m in held}) > 1:
             raise ControlFault("memories of different kinds in one view", site=self.site(gang))
-        return held[0], int(view.memory[0]), np.array([m.core for m in held], np.int64)
+        first = int(view.memory[0])
+        cores = np.array([m.core for m in held], np.int64)
+        return Place(held[0], first, self.pad_number(first), cores, slice_of(cores))
 
     def note_access(
         self,
         cohort: Cohort,
         gang: Gang,
         view: ViewValue,
-        base: npt.NDArray[np.int64],
-        offsets: Array,
-        step: int,
+        base: Scalar,
+        footprint: Footprint,
         writing: bool,
         copying: bool,
         site: Site,
     ) -> None:
         """Tell the race detector of an access."""
-        if cohort.races is None:
+        races = cohort.races
+        if races is None:
             return
-        memory, index, cores = self.memory_of(gang, view)
+        place = self.place_of(gang, view)
         actor = 2 * gang.index + copying
         clock = gang.copy_clock if copying else gang.clock
         clock[actor] += 1
-        match memory.memory_class:
+        match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
-                races = cohort.races
-                races.device_memory(actor, clock, gang.cores, base, offsets, step, writing, site)
+                races.device_memory(actor, clock, gang.cores, base, footprint, writing, site)
             case im.MemoryClass.SCRATCHPAD:
-                cohort.races.scratchpad(
-                    self.pad_number(index),
-                    memory.kind,
-                    actor,
-                    clock,
-                    cores,
-                    base,
-                    offsets,
-                    step,
-                    writing,
-                    site,
-                )
+                races.scratchpad(place, actor, clock, base, footprint, writing, site)
             case _:
                 pass
 
@@ -268,42 +272,33 @@ class Executor:
         wanted = memories[index].kind, memories[index].corelet
         return next(i for i, m in enumerate(memories) if (m.kind, m.corelet) == wanted)
 
-    def read(
-        self, gang: Gang, view: ViewValue, base: npt.NDArray[np.int64], offsets: Array, step: int, site: Site
-    ) -> Array:
-        """Elements of `step` bytes at ``base[row] + offsets[i]``: uint8 of shape (rows, n * step)."""
-        memory, index, cores = self.memory_of(gang, view)
-        match memory.memory_class:
+    def read(self, gang: Gang, view: ViewValue, base: Scalar, footprint: Footprint, site: Site) -> Array:
+        """What a footprint holds from every row's base on: uint8 of shape (rows, bytes)."""
+        place = self.place_of(gang, view)
+        match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
-                self.context.bytes_read += len(gang) * len(offsets) * step
-                return load_global(self.context.memory, base, offsets, step)
+                self.context.bytes_read += len(gang) * footprint.size
+                return load_global(self.context.memory, base, len(gang), footprint)
             case im.MemoryClass.SCRATCHPAD:
-                pad = self.context.scratchpads[index]
-                return pad.load(cores, base, offsets, step, self.context.epoch, site)
+                pad = self.context.scratchpads[place.index]
+                return pad.load(place.cores, place.core_slice, base, footprint, self.context.epoch, site)
             case _:
-                return self.registers_of(gang, index).load(base, offsets, step, site)
+                return self.registers_of(gang, place.index).load(base, footprint, site)
 
     def write(
-        self,
-        gang: Gang,
-        view: ViewValue,
-        base: npt.NDArray[np.int64],
-        offsets: Array,
-        step: int,
-        data: Array,
-        site: Site,
+        self, gang: Gang, view: ViewValue, base: Scalar, footprint: Footprint, data: Array, site: Site
     ) -> None:
-        """Store uint8 of shape (rows, n * step) at ``base[row] + offsets[i]``."""
-        memory, index, cores = self.memory_of(gang, view)
-        match memory.memory_class:
+        """Store uint8 of shape (rows, bytes) from every row's base on."""
+        place = self.place_of(gang, view)
+        match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
-                self.context.bytes_written += len(gang) * len(offsets) * step
-                store_global(self.context.memory, base, offsets, step, data)
+                self.context.bytes_written += len(gang) * footprint.size
+                store_global(self.context.memory, base, footprint, data)
             case im.MemoryClass.SCRATCHPAD:
-                pad = self.context.scratchpads[index]
-                pad.store(cores, base, offsets, step, data, self.context.epoch, site)
+                pad = self.context.scratchpads[place.index]
+                pad.store(place.cores, place.core_slice, base, footprint, data, self.context.epoch, site)
             case _:
-                self.registers_of(gang, index).store(base, offsets, step, data, site)
+                self.registers_of(gang, place.index).store(base, footprint, data, site)
 
     def registers_of(self, gang: Gang, index: int) -> Registers:
         """The gang's private registers in register memories of one kind, made at first use.

@@ -9,13 +9,18 @@ happens to give the right bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from spyresim.engine.memories import runs_of
+from spyresim.engine.footprint import Footprint
+from spyresim.engine.values import Scalar, spread
 from spyresim.errors import ConflictFault, Site
+
+if TYPE_CHECKING:
+    from spyresim.engine.state import Place
 
 Clock = npt.NDArray[np.int64]
 """One counter for every actor: gang i is actor 2i, its copies are actor 2i + 1."""
@@ -155,32 +160,30 @@ class Races:
 
     def scratchpad(
         self,
-        memory: int,
-        name: str,
+        place: Place,
         actor: int,
         clock: Clock,
-        cores: npt.NDArray[np.int64],
-        base: npt.NDArray[np.int64],
-        offsets: npt.NDArray[np.int64],
-        step: int,
+        base: Scalar,
+        footprint: Footprint,
         writing: bool,
         site: Site,
     ) -> None:
         """Note an access; `ConflictFault` if it races with an earlier one."""
-        runs = runs_of(offsets, step)
-        starts, places = base.tolist(), cores.tolist()
+        places = tuple(place.cores.tolist())
         rows: list[tuple[int | None, int]]
-        if self.cores == tuple(places) and len(set(starts)) == 1:
-            rows = [(None, starts[0])]
+        if self.cores == places and isinstance(base, int):
+            rows = [(None, base)]
         else:
-            rows = list(zip(places, starts, strict=True))
-        shadow = self.shadows.setdefault(memory, _Shadow())
+            starts = spread(base, len(places)).tolist()
+            same = self.cores == places and len(set(starts)) == 1
+            rows = [(None, starts[0])] if same else list(zip(places, starts, strict=True))
+        shadow = self.shadows.setdefault(place.pad, _Shadow())
         for core, start in rows:
-            for _, offset, size in runs:
-                low = start + offset
-                found = shadow.access(actor, clock, low, low + size, writing, core, self.cores or ())
+            for run in footprint.runs:
+                low = start + run.offset
+                found = shadow.access(actor, clock, low, low + run.size, writing, core, self.cores or ())
                 if found is not None:
-                    self._report(name, found, (low, low + size), actor, writing, site)
+                    self._report(place.memory.kind, found, (low, low + run.size), actor, writing, site)
 
     def _report(
         self, name: str, found: tuple[int, int], span: tuple[int, int], actor: int, writing: bool, site: Site
@@ -203,16 +206,17 @@ class Races:
         actor: int,
         clock: Clock,
         cores: npt.NDArray[np.int64],
-        base: npt.NDArray[np.int64],
-        offsets: npt.NDArray[np.int64],
-        step: int,
+        base: Scalar,
+        footprint: Footprint,
         writing: bool,
         site: Site,
     ) -> None:
-        """Note an access for `finish`."""
+        """Note an access for `check_device_memory`."""
         self.accesses.append(_GlobalAccess(actor, clock.copy(), writing, site))
-        for _, offset, size in runs_of(offsets, step):
-            rows = np.stack([cores, base + offset, base + offset + size], axis=1)
+        starts = spread(base, len(cores))
+        for run in footprint.runs:
+            low = starts + run.offset
+            rows = np.stack([cores, low, low + run.size], axis=1)
             self.intervals.append((rows, len(self.accesses) - 1))
 
 

@@ -13,10 +13,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dfsched.image import Dma, UnitProgram, View
+from dfsched.image import Dma, Memory, UnitProgram, View
 from spyresim.engine.memories import Registers
 from spyresim.engine.races import Clock, Races
 from spyresim.engine.values import Scalar, Ticks, Vector, take
+from spyresim.errors import Site
 
 Rows = npt.NDArray[np.intp]
 
@@ -37,12 +38,28 @@ def uniform(value: Scalar) -> int:
 
 
 @attrs.frozen(eq=False)
+class Place:
+    """The memory of a view: the first row's description and index, one number for the memories of its kind
+    and corelet, and the core of every row (as a slice where they follow one another)."""
+
+    memory: Memory
+    index: int
+    pad: int
+    cores: npt.NDArray[np.int64]
+    core_slice: slice | None
+
+
+@attrs.define(eq=False)
 class ViewValue:
-    """A view register: memory (index into `Image.memories`, one a row), start in bytes, descriptor."""
+    """A view register: memory (index into `Image.memories`, one a row), start in bytes, descriptor.
+
+    `place` is looked up at the first access.
+    """
 
     memory: Scalar
     start: Scalar
     view: View
+    place: Place | None = None
 
     def select(self, rows: Rows) -> ViewValue:
         return ViewValue(take(self.memory, rows), take(self.start, rows), self.view)
@@ -225,6 +242,8 @@ class Gang:
     """Columns of the table that were read: they do not change while a program runs."""
     targets: dict[int, int] = attrs.Factory(dict)
     """Columns of units that were read, as indices of gangs."""
+    sites: dict[int, Site] = attrs.Factory(dict)
+    """Places that were named already, by code position."""
 
     def __len__(self) -> int:
         return len(self.rows)

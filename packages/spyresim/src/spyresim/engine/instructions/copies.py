@@ -47,30 +47,30 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
     generator = copy.instruction.generator
     source = x.context.patterns.get(generator, 0, copy.source.view)
     target = x.context.patterns.get(generator, 1, copy.target.view)
-    if source.step != target.step or len(source.offsets) != len(target.offsets):
+    if source.footprint.step != target.footprint.step or len(source.footprint) != len(target.footprint):
         raise ControlFault(
-            f"copy of {len(source.offsets)} elements of {source.step} bytes to {len(target.offsets)} of "
-            f"{target.step}",
+            f"copy of {len(source.footprint)} elements of {source.footprint.step} bytes to "
+            f"{len(target.footprint)} of {target.footprint.step}",
             site=site,
         )
-    rows, strict = len(gang), x.context.strict
-    a = addresses(copy.source, copy.bases[0], source, rows, strict, site)
-    b = addresses(copy.target, copy.bases[1], target, rows, strict, site)
+    strict = x.context.strict
+    a = addresses(copy.source, copy.bases[0], source, strict, site)
+    b = addresses(copy.target, copy.bases[1], target, strict, site)
     join(gang.copy_clock, copy.clock)
-    x.note_access(cohort, gang, copy.source, a, source.offsets, source.step, False, True, site)
-    x.note_access(cohort, gang, copy.target, b, target.offsets, target.step, True, True, site)
-    data = x.read(gang, copy.source, a, source.offsets, source.step, site)
-    x.write(gang, copy.target, b, target.offsets, target.step, data, site)
-    size = len(source.offsets) * source.step
+    x.note_access(cohort, gang, copy.source, a, source.footprint, False, True, site)
+    x.note_access(cohort, gang, copy.target, b, target.footprint, True, True, site)
+    data = x.read(gang, copy.source, a, source.footprint, site)
+    x.write(gang, copy.target, b, target.footprint, data, site)
+    size = source.footprint.size
     start = np.maximum(copy.issued, gang.copy_end)
-    end = copy_end(x, gang, copy, start, source.lanes * source.step, source.steps)
+    end = copy_end(x, gang, copy, start, source.lanes * source.footprint.step, source.steps)
     gang.copies.popleft()
     gang.copy_room.append(Mark(end, gang.copy_clock.copy()))
     gang.copy_end = end
     gang.copy_busy = gang.copy_busy + (end - start)
     x.record(gang, "copy", "copies", start, end, size)
-    x.record_access(gang, copy.source, a, source, False, start, end)
-    x.record_access(gang, copy.target, b, target, True, start, end)
+    x.record_access(gang, copy.source, a, source.footprint, False, start, end)
+    x.record_access(gang, copy.target, b, target.footprint, True, start, end)
 
 
 def copy_end(x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int, steps: int) -> Ticks:
@@ -79,7 +79,7 @@ def copy_end(x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int,
     link = 0
     end = start
     for view, writing in ((copy.source, False), (copy.target, True)):
-        memory, _, _ = x.memory_of(gang, view)
+        memory = x.place_of(gang, view).memory
         if memory.memory_class is im.MemoryClass.REGISTER:
             continue
         link = max(link, costs.link_time(gang.kind, memory.kind, step_bytes, writing) * steps)

@@ -10,6 +10,7 @@ import numpy as np
 from dfsched import image as im
 from spyresim.engine.attributes import parse_parameters
 from spyresim.engine.costs import is_slow
+from spyresim.engine.footprint import Footprint
 from spyresim.engine.state import Cohort, Gang
 from spyresim.engine.values import Vector, spread
 from spyresim.engine.vectors import SLOW_UNARY, check_mask, require_same
@@ -115,12 +116,9 @@ def opaque(x: Executor, cohort: Cohort, gang: Gang, i: im.CallOpaque) -> bool:
             f"opaque operation {opaque.function} with {len(opaque.outputs)} results", site=site
         )
     registers = x.registers_of(gang, opaque.memory)
-    zero = np.zeros(len(gang), np.int64)
     inputs: list[Vector] = []
     for operand in opaque.inputs:
-        step = operand.element.storage_bits // 8
-        offsets = operand.offset_bytes + np.arange(operand.lanes, dtype=np.int64) * step
-        data = registers.load(zero, offsets, step, site)
+        data = registers.load(operand.offset_bytes, _footprint(x, operand), site)
         inputs.append(x.lanes.from_bytes(operand.element, data, site))
     if i.descriptor not in x.opaque_attributes:
         x.opaque_attributes[i.descriptor] = parse_parameters(opaque.parameters, site)
@@ -128,14 +126,21 @@ def opaque(x: Executor, cohort: Cohort, gang: Gang, i: im.CallOpaque) -> bool:
     value = x.lanes.named(opaque.function, inputs, out.element, x.opaque_attributes[i.descriptor], site)
     if value.lanes != out.lanes:
         raise UnsupportedError(f"{opaque.function} of {value.lanes} lanes to {out.lanes}", site)
-    step = out.element.storage_bits // 8
-    offsets = out.offset_bytes + np.arange(out.lanes, dtype=np.int64) * step
-    registers.store(zero, offsets, step, x.lanes.to_bytes(value), site)
+    registers.store(out.offset_bytes, _footprint(x, out), x.lanes.to_bytes(value), site)
     cost = x.context.costs.compute(gang.kind, out.element, out.lanes, is_slow(opaque.function))
     x.spend(gang, gang.time, cost, "", opaque.function)
     x.count_lanes(gang, out.element, out.lanes)
     gang.pc += 1
     return True
+
+
+def _footprint(x: Executor, operand: im.OpaqueOperand) -> Footprint:
+    """The lanes of an operand, one after the other."""
+    key = operand.lanes, operand.element
+    if key not in x.dense:
+        step = operand.element.storage_bits // 8
+        x.dense[key] = Footprint(np.arange(operand.lanes, dtype=np.int64) * step, step)
+    return x.dense[key]
 
 
 HANDLERS: dict[type[im.Instruction], Callable[..., bool]] = {

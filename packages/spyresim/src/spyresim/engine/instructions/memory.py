@@ -34,15 +34,15 @@ def vector_load(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorLoad) -> bo
     side = x.context.image.generators[i.generator].sides[0]
     shape = x.context.patterns.get(i.generator, 0, view.view)
     indices = base_index(side, gang.scalars, site)
-    base = addresses(view, indices, shape, len(gang), x.context.strict, site)
+    base = addresses(view, indices, shape, x.context.strict, site)
     join(gang.clock, gang.copy_clock)
-    x.note_access(cohort, gang, view, base, shape.offsets, shape.step, False, False, site)
-    data = x.read(gang, view, base, shape.offsets, shape.step, site)
+    x.note_access(cohort, gang, view, base, shape.footprint, False, False, site)
+    data = x.read(gang, view, base, shape.footprint, site)
     gang.vectors[i.dst] = x.lanes.from_bytes(view.view.element, data, site)
-    size = len(shape.offsets) * shape.step
+    size = shape.footprint.size
     start = np.maximum(gang.time, gang.copy_end)
     x.spend(gang, start, access_cost(x, gang, view, size, False), "copies", "load")
-    x.record_access(gang, view, base, shape, False, start, gang.time)
+    x.record_access(gang, view, base, shape.footprint, False, start, gang.time)
     gang.pc += 1
     return True
 
@@ -61,20 +61,20 @@ def vector_store(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorStore) -> 
             site=site,
         )
     indices = base_index(side, gang.scalars, site)
-    base = addresses(view, indices, shape, len(gang), x.context.strict, site)
+    base = addresses(view, indices, shape, x.context.strict, site)
     join(gang.clock, gang.copy_clock)
-    x.note_access(cohort, gang, view, base, shape.offsets, shape.step, True, False, site)
-    x.write(gang, view, base, shape.offsets, shape.step, x.lanes.to_bytes(vector), site)
-    size = len(shape.offsets) * shape.step
+    x.note_access(cohort, gang, view, base, shape.footprint, True, False, site)
+    x.write(gang, view, base, shape.footprint, x.lanes.to_bytes(vector), site)
+    size = shape.footprint.size
     start = np.maximum(gang.time, gang.copy_end)
     x.spend(gang, start, access_cost(x, gang, view, size, True), "copies", "store")
-    x.record_access(gang, view, base, shape, True, start, gang.time)
+    x.record_access(gang, view, base, shape.footprint, True, start, gang.time)
     gang.pc += 1
     return True
 
 
 def access_cost(x: Executor, gang: Gang, view: ViewValue, size: int, writing: bool) -> int:
-    memory, _, _ = x.memory_of(gang, view)
+    memory = x.place_of(gang, view).memory
     if memory.memory_class is im.MemoryClass.REGISTER:
         return TICKS_PER_CYCLE
     return x.context.costs.link_time(gang.kind, memory.kind, size, writing)
