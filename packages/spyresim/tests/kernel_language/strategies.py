@@ -773,7 +773,7 @@ def finish(g: Grower) -> None:
 
 
 @st.composite
-def programs(draw: Callable[[st.SearchStrategy[Any]], Any], largest: int = 9) -> Program:
+def programs(draw: Callable[[st.SearchStrategy[Any]], Any], largest: int = 16) -> Program:
     """A valid KTIR kernel over a grid of up to six tiles, in any spelling."""
     g = Grower(draw)
     shared = g.shared

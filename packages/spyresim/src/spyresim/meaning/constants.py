@@ -28,7 +28,7 @@ def constant_array(value: Attribute, f16_format: F16Format = F16Format.IEEE) -> 
             held = held_dtype(shaped.element)
             stored = np.frombuffer(data, held.newbyteorder("<") if held.kind in "iuf" else held)
             shape = shaped.static_shape()
-            array = np.broadcast_to(stored, shape) if splat else stored.reshape(shape)
+            array = np.broadcast_to(stored.reshape(()), shape) if splat else stored.reshape(shape)
             return _reformat(array.astype(held), shaped.element, f16_format)
         case _:
             raise UnsupportedError(f"constant {value}")

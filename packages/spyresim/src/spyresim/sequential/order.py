@@ -3,7 +3,8 @@
 Only deliveries order the tiles of a kernel. The interpreter runs tiles in lockstep (or one after another), so
 a load sees every store that happened to come before; a program that counts on that is suspicious. Who wrote
 last and who read since is kept per stick until two tiles meet in one, and from then on (for that memory) per
-pair of bytes: neighbours in a stick are no conflict. A store that changes nothing conflicts with nothing.
+pair of bytes, or per byte if there are elements of one byte: neighbours in a stick are no conflict. A store
+that changes nothing conflicts with nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FINE", "Hazard", "OrderShadow"]
 
 FINE = 2
-"""Bytes per entry once tiles have met in a stick."""
+"""Bytes per entry once tiles have met in a stick; one where a memory has elements of one byte."""
 
 Shadow = npt.NDArray[np.int32]
 Blocks = npt.NDArray[np.int64]
@@ -80,6 +81,10 @@ class _Last:
         found.event[:, : self.event.shape[1]] = self.event
         return found
 
+    def halved(self) -> _Last:
+        """Entries for half as many bytes each."""
+        return _Last(np.repeat(self.tiles, 2, axis=1), np.repeat(self.event, 2, axis=1))
+
     def at(self, blocks: Blocks) -> tuple[Shadow, Shadow]:
         return self.tiles.reshape(-1)[blocks], self.event.reshape(-1)[blocks]
 
@@ -98,7 +103,7 @@ class _Event:
     op: int
     who: Shadow
     quiet: Blocks | None = None
-    """Fine blocks that a store leaves as they are."""
+    """Fine blocks (of the grain of then) that a store leaves as they are."""
 
 
 class OrderShadow:
@@ -137,9 +142,12 @@ class OrderShadow:
         self._op_of.append(event.op)
         self._time_of.append(event.time)
         number = len(self._time_of) - 1
+        if access.item < FINE == self._grain:  # so far all elements began at even bytes
+            self._grain = access.item
+            self._writes, self._reads = self._writes.halved(), self._reads.halved()
         blocks = self._blocks(access, sticks)
         if self._log is not None and self._meets(event, blocks):
-            self._refine()
+            self._refine(min(FINE, access.item, *(e.access.item for e in self._log)))
             blocks = self._blocks(access, sticks)
         if self._log is None:
             event = self._check(event, blocks, data)
@@ -155,16 +163,16 @@ class OrderShadow:
             self._writes, self._reads = self._writes.grown(wanted), self._reads.grown(wanted)
         return sticks if self._grain == self._bank.stick else self._bank.blocks(access, self._grain)
 
-    def _refine(self) -> None:
-        """From sticks to pairs of bytes: what happened so far is replayed."""
+    def _refine(self, grain: int) -> None:
+        """From sticks to blocks of `grain` bytes: what happened so far is replayed."""
         assert self._log is not None
         log, self._log = self._log, None
-        self._grain = FINE
-        self._writes = _Last.empty(self._bank.instances, self._bank.held // FINE)
-        self._reads = _Last.empty(self._bank.instances, self._bank.held // FINE)
+        self._grain = grain
+        self._writes = _Last.empty(self._bank.instances, self._bank.held // grain)
+        self._reads = _Last.empty(self._bank.instances, self._bank.held // grain)
         first = len(self._time_of) - 1 - len(log)
         for number, event in enumerate(log, first):
-            self._remember(event, self._bank.blocks(event.access, FINE), number)
+            self._remember(event, self._bank.blocks(event.access, grain), number)
 
     # -- who
 
@@ -209,7 +217,7 @@ class OrderShadow:
         """Tell of hazards; the event with what it leaves as it is."""
         bad = self._unordered(self._writes, event, blocks)
         if event.writing and data is not None and bad.any():
-            quiet = np.setdiff1d(blocks[bad], self._bank.changed_blocks(event.access, data, FINE))
+            quiet = np.setdiff1d(blocks[bad], self._bank.changed_blocks(event.access, data, self._grain))
             event = attrs.evolve(event, quiet=quiet)
             bad &= ~np.isin(blocks, quiet)
         if bad.any():

@@ -88,7 +88,7 @@ class _Plan:
             ),
             tuple(d for d, kind in enumerate(iterators) if kind != "parallel"),
             block,
-            tuple(argument in used for argument in arguments[len(inputs) :]),
+            tuple(argument in used for argument in arguments[len(inputs) :]) or (False,) * len(outputs),
             copied,
             tuple(early),
             tuple(late),
@@ -177,7 +177,8 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
         if plan.reduced:
             results = _fold(run, frame, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
         else:
-            frame.bind(plan.block.arguments, domain)
+            arguments = plan.block.arguments  # a map has none for its output
+            frame.bind(arguments, domain[: len(arguments)])
             results = [_array(value) for value in run.run_block(plan.block, frame)]
     finally:
         run.domains.pop()
