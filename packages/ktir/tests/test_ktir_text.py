@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 
 from ktir import Context, KtirError, Module, ParseError, VerifyError, parse, print_module, verify
-from ktir.attributes import float_to_bits
+from ktir.attributes import UnitAttr, float_to_bits
+from ktir.ir import Operation, Region
 from ktir.printer import float_text
 from ktir.transforms import alpha_equivalent, structural_hash
 from ktir.types import FloatType
@@ -625,3 +627,50 @@ def test_numbers_at_the_border_come_back_or_are_refused(text: str, number: int) 
         return
     for generic in (False, True):
         assert alpha_equivalent(parse(print_module(module, generic=generic), CONTEXT), module)
+
+
+def _marked(module: Module) -> Iterator[tuple[str, Module]]:
+    """The module with one more attribute, for each of its operations."""
+
+    def rebuilt(op: Operation, target: Operation) -> Operation:
+        regions = [
+            Region(tuple(b.replace(operations=[rebuilt(o, target) for o in b.operations]) for b in r.blocks))
+            for r in op.regions
+        ]
+        return op.replace(regions=regions, attributes={"mark": UnitAttr()} if op is target else None)
+
+    for target in module.walk():
+        if target is not module:
+            marked = rebuilt(module, target)
+            assert isinstance(marked, Module)
+            yield target.name, marked
+
+
+@pytest.mark.parametrize("name", [*DIALECT_PROGRAMS, "gather"])
+def test_no_form_loses_an_attribute(name: str) -> None:
+    """Terminators and bodies that the custom form leaves out are written where they carry something."""
+    gather = """
+        func.func @f(%m: memref<4xf16>, %t: memref<4xi32>) {
+          %a = ktdp.construct_indirect_access_tile intermediate_variables(%i) %m[ind(%t[%i])]
+            {variables_space_order = affine_map<(i) -> (i)>, variables_space_set = affine_set<(i) : (i >= 0, i <= 3)>}
+            : memref<4xf16>, memref<4xi32> -> !ktdp.access_tile<4xindex>
+          return
+        }
+        """
+    for marked_op, marked in _marked(read(DIALECT_PROGRAMS.get(name, gather))):
+        assert alpha_equivalent(marked, parse(print_module(marked), CONTEXT)), marked_op
+
+
+def test_defaults_may_be_stated() -> None:
+    """An attribute with its default value is the same as none, in comparisons and in the custom form."""
+    text = 'func.func @f(%a: f16, %b: i32) {{ %r = "arith.addf"(%a, %a) {} : (f16, f16) -> f16 %s = "arith.addi"(%b, %b) {} : (i32, i32) -> i32 return }}'
+    plain = read(text.format("", ""))
+    stated = read(
+        text.format("<{fastmath = #arith.fastmath<none>}>", "<{overflowFlags = #arith.overflow<none>}>")
+    )
+    other = read(text.format("<{fastmath = #arith.fastmath<nnan>}>", ""))
+    assert alpha_equivalent(plain, stated)
+    assert structural_hash(plain) == structural_hash(stated)
+    assert print_module(plain) == print_module(stated)
+    assert not alpha_equivalent(plain, other)
+    assert structural_hash(plain) != structural_hash(other)

@@ -192,6 +192,28 @@ def test_dominance_over_blocks() -> None:
     assert only.location.file_line_column() == ("v.mlir", 12, 7)
 
 
+def test_unreachable_blocks_have_no_order() -> None:
+    """As in MLIR: an operand in a block that nothing reaches is not checked, one in a region below it is."""
+    text = """
+    func.func @f(%c: i1) {
+      return
+    ^dead:
+      "use"(%x) : (index) -> ()
+      %x = "loop"(%x) : (index) -> index
+      NESTED
+      %y = arith.constant 1 : index
+      cf.br ^dead
+    }
+    """
+    verify(parse(text.replace("NESTED", ""), CONTEXT))
+    verify(parse(text.replace("NESTED", "scf.if %c { %z = arith.addi %x, %x : index }"), CONTEXT))
+    with pytest.raises(VerifyError, match="operand #0 does not dominate this use"):
+        verify(parse(text.replace("NESTED", "scf.if %c { %z = arith.addi %y, %x : index }"), CONTEXT))
+    reached = text.replace("NESTED", "").replace("return\n", "cf.br ^dead\n")
+    with pytest.raises(VerifyError, match="operand #0 does not dominate this use"):
+        verify(parse(reached, CONTEXT))
+
+
 def test_isolated_regions_see_nothing_from_outside() -> None:
     text = """
     "outer"() ({

@@ -16,10 +16,16 @@ class Dominance:
         self._index: dict[Block, dict[Operation, int]] = {}
 
     def available(self, value: Value, at: Operation) -> bool:
-        """Whether `value` may be an operand of `at`: its definition properly dominates the use."""
+        """Whether `value` may be an operand of `at`: its definition properly dominates the use.
+
+        In a block that nothing reaches every value of the region is available, in any order (as in MLIR).
+        """
         home = self._defuse.defining_block(value)
         if home is None:
             return False
+        here = self._defuse.block(at)
+        if here is home and self._is_unreachable(here):
+            return True
         region = self._defuse.region(home)
         user: Operation | None = at
         while user is not None:
@@ -41,17 +47,25 @@ class Dominance:
         definer = self._defuse.definer(value)
         return definer is None or self._position(definer, home) < self._position(user, home)
 
+    def _is_unreachable(self, block: Block) -> bool:
+        region = self._defuse.region(block)
+        return block is not region.blocks[0] and block not in self._tree(region)
+
     def _position(self, op: Operation, block: Block) -> int:
         index = self._index.get(block)
         if index is None:
             index = self._index[block] = {inner: i for i, inner in enumerate(block.operations)}
         return index[op]
 
-    def block_dominates(self, above: Block, below: Block, region: Region) -> bool:
-        """Whether every path to `below` passes `above`; unreachable blocks are dominated by all."""
+    def _tree(self, region: Region) -> dict[Block, tuple[int, int]]:
         spans = self._spans.get(region)
         if spans is None:
             spans = self._spans[region] = _tree_spans(immediate_dominators(region))
+        return spans
+
+    def block_dominates(self, above: Block, below: Block, region: Region) -> bool:
+        """Whether every path to `below` passes `above`; unreachable blocks are dominated by all."""
+        spans = self._tree(region)
         if below not in spans:
             return True
         if above not in spans:

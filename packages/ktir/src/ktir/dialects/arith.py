@@ -207,9 +207,14 @@ class _Cast(Operation):
         yield from _cast_shapes(self)
 
 
-def _truncated(lhs: int, rhs: int, type: Type) -> int | None:
+def _divides(lhs: int, rhs: int, type: Type) -> bool:
+    """Whether the quotient of two signed numbers is defined: no zero, no least number by -1."""
     width = type.width if isinstance(type, IntegerType) else 64
-    if rhs == 0 or (rhs == -1 and lhs == -(1 << (width - 1))):
+    return rhs != 0 and not (rhs == -1 and lhs == -(1 << (width - 1)))
+
+
+def _truncated(lhs: int, rhs: int, type: Type) -> int | None:
+    if not _divides(lhs, rhs, type):
         return None
     quotient = abs(lhs) // abs(rhs)
     return quotient if (lhs < 0) == (rhs < 0) else -quotient
@@ -324,7 +329,8 @@ class CeilDivSI(_IntegerBinary):
     """Quotient of signed numbers, rounded up."""
 
     def evaluate(self, lhs: int, rhs: int, type: Type) -> int | None:
-        return -(-signed(lhs, type) // signed(rhs, type)) if rhs else None
+        dividend, divisor = signed(lhs, type), signed(rhs, type)
+        return -(-dividend // divisor) if _divides(dividend, divisor, type) else None
 
     def identity(self, lhs: int | None, rhs: int | None) -> Sequence[Attribute | Value] | None:
         return (self.lhs,) if rhs == 1 else None
@@ -335,7 +341,8 @@ class FloorDivSI(_IntegerBinary):
     """Quotient of signed numbers, rounded down."""
 
     def evaluate(self, lhs: int, rhs: int, type: Type) -> int | None:
-        return signed(lhs, type) // signed(rhs, type) if rhs else None
+        dividend, divisor = signed(lhs, type), signed(rhs, type)
+        return dividend // divisor if _divides(dividend, divisor, type) else None
 
     def identity(self, lhs: int | None, rhs: int | None) -> Sequence[Attribute | Value] | None:
         return (self.lhs,) if rhs == 1 else None

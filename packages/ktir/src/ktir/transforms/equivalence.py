@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from ktir.attributes import DictAttr
 from ktir.ir import Label, Operation, UnregisteredOp, Value
 
 
@@ -25,7 +26,7 @@ def _tokens(root: Operation) -> Iterator[str]:
         yield f"{op.name}("
         yield from (number(value) for value in op.operands)
         yield from (label(successor) for successor in op.successors)
-        yield str(op.attributes)
+        yield str(_without_defaults(op))
         if isinstance(op, UnregisteredOp):
             yield ",".join(sorted(op.inherent))
         for region in op.regions:
@@ -49,6 +50,18 @@ def _tokens(root: Operation) -> Iterator[str]:
                 yield token
             case op:
                 stack.append(one(op))
+
+
+def _without_defaults(op: Operation) -> DictAttr:
+    """The attributes, without those that state what holds anyway: the text may leave them out."""
+    if isinstance(op, UnregisteredOp):
+        return op.attributes
+    stated = [
+        d.name
+        for d in op.definition.attributes
+        if d.default is not None and op.attributes.get(d.name) == d.default
+    ]
+    return op.attributes.updated(dict.fromkeys(stated)) if stated else op.attributes
 
 
 def alpha_equivalent(a: Operation, b: Operation) -> bool:

@@ -187,6 +187,16 @@ class ConstructIndirectAccessTile(Operation):
     body = region()
     result = result(ACCESS_TILE)
 
+    def has_custom_form(self) -> bool:
+        """Only if the hidden region holds nothing but a plain terminator."""
+        if len(self.body.blocks) != 1:
+            return False
+        match self.body.block.operations:
+            case (RegionTerminator(attributes=attributes),):
+                return not attributes
+            case _:
+                return False
+
     @property
     def intermediate_variables(self) -> tuple[BlockArgument, ...]:
         """The variables that range over the variable space."""
