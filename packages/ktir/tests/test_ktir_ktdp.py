@@ -37,7 +37,7 @@ HEADER = """
 """
 
 KERNEL = """
-func.func @k(%p: index, %n: index, %m: !ktdp.runtime_arg<index, granularity=8>, %v1: memref<96xf16>,
+func.func @k(%p: index, %n: index, %m: !ktdp.runtime_arg<index, granularity=8>, %u: !ktdp.runtime_arg<index, upperbound=64>, %v1: memref<96xf16>,
              %v2: memref<50x160xf32>, %t1: !ktdp.access_tile<32xindex>, %d1: tensor<32xf16>,
              %tbl: memref<5x3xi32>, %pool: memref<12x8x16xf16>, %part: tensor<8xf16>, %i: index, %j: index) {
   BODY
@@ -73,6 +73,7 @@ def verify_messages(text: str) -> str:
     with pytest.raises(VerifyError) as caught:
         ktir.verify(ktir.parse(text))
     assert all(d.location is not None for d in caught.value.diagnostics)
+    assert all(d.notes for d in caught.value.diagnostics)
     return str(caught.value)
 
 
@@ -83,9 +84,12 @@ def verify_messages(text: str) -> str:
     ("text", "printed"),
     [
         ("!ktdp.access_tile<24x16xindex>", None),
-        ("!ktdp.access_tile<?x0xindex>", None),
+        ("!ktdp.access_tile<4x?xindex>", None),
+        ("!ktdp.access_tile<0x7xindex>", None),
         ("!ktdp.access_tile<index>", None),
         ("!ktdp.runtime_arg<index>", None),
+        ("!ktdp.runtime_arg<index, upperbound=64, granularity=8>",
+         "!ktdp.runtime_arg<index, granularity=8, upperbound=64>"),
         ("!ktdp.runtime_arg<i32, upperbound=300, granularity=3>", "!ktdp.runtime_arg<i32, granularity=3, upperbound=300>"),
         ("!ktdp.runtime_arg<f16, granularity = 32>", "!ktdp.runtime_arg<f16, granularity=32>"),
         ("!ktdp.tile_future<(tensor<8xf16>, tensor<8xi32>), groups = affine_set<(d0) : (d0 == 0)>>", None),
@@ -94,7 +98,7 @@ def verify_messages(text: str) -> str:
     ],
 )  # fmt: skip
 def test_types_round_trip(text: str, printed: str | None) -> None:
-    """Spec 1.1; checklist on types and both spellings of futures."""
+    """ktir checklist 1, 3, 8, 9. Spec 1.1, both spellings of futures."""
     op = ktir.parse(f'"a.b"() : () -> {text}').operations[0]
     assert str(op.results[0].type) == (printed or text)
     again = ktir.parse(f'"a.b"() : () -> {op.results[0].type}').operations[0]
@@ -105,13 +109,16 @@ def test_types_round_trip(text: str, printed: str | None) -> None:
     ("text", "message"),
     [
         ("!ktdp.access_tile<4xf16>", "tile element type must be 'index', but got: f16"),
+        ("!ktdp.access_tile<4x4xf32>", "tile element type must be 'index', but got: f32"),
         ("!ktdp.runtime_arg<tensor<4xf16>>", "runtime_arg underlying type must be a builtin type (index, integer, "
                                               "or float), but got: tensor<4xf16>"),
         ("!ktdp.runtime_arg<index, granularity=0>", "runtime_arg granularity must be positive, but got: 0"),
+        ("!ktdp.runtime_arg<i32, granularity=-4>", "runtime_arg granularity must be positive, but got: -4"),
+        ("!ktdp.runtime_arg<index, upperbound=0>", "runtime_arg upperbound must be positive, but got: 0"),
         ("!ktdp.runtime_arg<index, upperbound=-4>", "runtime_arg upperbound must be positive, but got: -4"),
         ("!ktdp.runtime_arg<index, granularity=1, granularity=2>", "duplicate 'granularity' keyword"),
         ("!ktdp.runtime_arg<index, upperbound=1, upperbound=2>", "duplicate 'upperbound' keyword"),
-        ("!ktdp.runtime_arg<index, bound=1>", "expected 'granularity' or 'upperbound' keyword"),
+        ("!ktdp.runtime_arg<index, step=2>", "expected 'granularity' or 'upperbound' keyword"),
         ("!ktdp.tile_future<(), groups = affine_set<(g) : (g == 0)>>", "tile_future must carry at least one partial"),
         ("!ktdp.tile_future<(tensor<8xf16>), groups = affine_set<(g, h) : (g == 0)>>",
          "tile_future `groups` must have exactly one dimension (g)"),
@@ -121,7 +128,7 @@ def test_types_round_trip(text: str, printed: str | None) -> None:
     ],
 )  # fmt: skip
 def test_bad_types(text: str, message: str) -> None:
-    """V-AT1, V-RA1-3, P-RA4-5, V-TF1-3."""
+    """ktir checklist 2, 4-7, 10, 11. V-AT1, V-RA1-3, P-RA4-5, V-TF1-3."""
     with pytest.raises(ParseError) as caught:
         ktir.parse(f'"a.b"() : () -> {text}')
     assert message in caught.value.message
@@ -146,13 +153,13 @@ def test_types_from_python() -> None:
         ("#ktdp.memory_space<ct_local, ct_id = 3>", None),
         ("#ktdp.spyre_memory_space<HBM>", "#ktdp.memory_space<global>"),
         ("#ktdp.spyre_memory_space<LX>", "#ktdp.memory_space<ct_local>"),
-        ("#ktdp.spyre_memory_space<LX, core = 2>", "#ktdp.memory_space<ct_local, ct_id = 2>"),
-        ("#ktdp.spyre_memory_space<L0, core = 2>", None),
+        ("#ktdp.spyre_memory_space<LX, core = 5>", "#ktdp.memory_space<ct_local, ct_id = 5>"),
+        ("#ktdp.spyre_memory_space<L0, core = 1>", None),
         ("#ktdp.spyre_memory_space<unspecified>", None),
     ],
 )
 def test_memory_spaces_read_old_and_print_new(text: str, printed: str | None) -> None:
-    """Spec 1.2.1 and disagreement 1."""
+    """ktir checklist 12, 13. Spec 1.2.1 and disagreement 1; also as memory space of a type."""
     op = ktir.parse(f'"a.b"() {{s = {text}}} : () -> memref<4xf16, {text}>').operations[0]
     assert str(op.attributes["s"]) == (printed or text)
     assert str(op.results[0].type) == f"memref<4xf16, {printed or text}>"
@@ -162,26 +169,28 @@ def test_memory_spaces_read_old_and_print_new(text: str, printed: str | None) ->
     ("text", "message"),
     [
         ("#ktdp.memory_space<DDR>", "to be one of: global, ct_local"),
+        ("#ktdp.memory_space<sram>", "to be one of: global, ct_local"),
         ("#ktdp.memory_space<global, ct_id = 1>", "ct_id is only valid for the ct_local memory space"),
         ("#ktdp.memory_space<ct_local, ct_id = -1>", "ct_id must be non-negative, but got: -1"),
-        ("#ktdp.spyre_memory_space<LX, core = -2>", "core affinity must be non-negative, but got: -2"),
+        ("#ktdp.spyre_memory_space<LX, core = -3>", "core affinity must be non-negative, but got: -3"),
         ("#ktdp.spyre_memory_space<HBM, core = 2>", "core affinity is only valid for LX or L0 memory spaces, but got "
                                                     "memory space 'HBM' with core = 2"),
         ("#ktdp.foo", "unknown attribute `foo` in dialect `ktdp`"),
     ],
 )  # fmt: skip
 def test_bad_memory_spaces(text: str, message: str) -> None:
-    """V-MS1-3."""
-    with pytest.raises(ParseError) as caught:
-        ktir.parse(f'"a.b"() {{s = {text}}} : () -> ()')
-    assert message in caught.value.message
+    """ktir checklist 14-17. V-MS1-3, as an attribute and inside a memref type."""
+    for use in (f'"a.b"() {{s = {text}}} : () -> ()', f'"a.b"() : () -> memref<4xf16, {text}>'):
+        with pytest.raises(ParseError) as caught:
+            ktir.parse(use)
+        assert message in caught.value.message
 
 
 # -- tile ids and runtime arguments
 
 
 def test_compute_tile_ids() -> None:
-    """Spec 1.4: one or several results, bundles."""
+    """ktir checklist 18-20. One or several results, bundles; none or another type is an error."""
     _, text = round_trip(
         "%t = ktdp.get_compute_tile_id : index\n %x, %y = ktdp.get_compute_tile_id : index, index\n"
         '%q:3 = ktdp.get_compute_tile_id : index, index, index\n "a.b"(%q#2, %y) : (index, index) -> ()'
@@ -199,7 +208,7 @@ def test_compute_tile_ids() -> None:
 
 
 def test_runtime_arg_extract() -> None:
-    """Spec 1.11, checklist 72."""
+    """ktir checklist 72. Spec 1.11."""
     _, text = round_trip(
         "%a = ktdp.runtime_arg_extract value from %m : !ktdp.runtime_arg<index, granularity=8> -> index\n"
         "%b = ktdp.runtime_arg_extract granularity from %m : <index, granularity=8> -> index"
@@ -212,6 +221,10 @@ def test_runtime_arg_extract() -> None:
          "cannot extract upperbound from runtime_arg that doesn't have one"),
         ("granularity from %m : <index, granularity=8> -> i32",
          "result type must be index when extracting granularity, but got 'i32'"),
+        ("granularity from %u : <index, upperbound=64> -> index",
+         "cannot extract granularity from runtime_arg that doesn't have one"),
+        ("upperbound from %u : <index, upperbound=64> -> i32",
+         "result type must be index when extracting upperbound, but got 'i32'"),
     ]:  # fmt: skip
         assert f"'ktdp.runtime_arg_extract' op {message}" in verify_messages(
             module(f"%a = ktdp.runtime_arg_extract {body}")
@@ -229,7 +242,7 @@ VIEW = ("{coordinate_set = affine_set<(i, j)[s] : (i >= 0, -i + s - 1 >= 0, j >=
 
 
 def test_memory_view() -> None:
-    """Spec 1.5: static and dynamic sizes and strides, printing, rank 0."""
+    """ktir checklist 33. Spec 1.5: dynamic sizes, printing, rank 0."""
     parsed, text = round_trip(
         f"%v = ktdp.construct_memory_view %p, sizes : [%n, 64], strides : [64, 1] {VIEW} : memref<?x64xf16>"
     )
@@ -244,6 +257,46 @@ def test_memory_view() -> None:
         "coordinate_set = affine_set<() : (0 == 0)>} : memref<f16>"
     )
     assert MemorySpace(Space.CT_LOCAL) == CT_LOCAL
+
+
+def test_static_memory_view_prints_canonically() -> None:
+    """ktir checklist 25. The spacing of spec 1.5, coordinate_set in front of memory_space."""
+    _, text = round_trip(
+        "%v = ktdp.construct_memory_view %p , sizes : [ 96,64 ] , strides:[64 , 1] { memory_space = "
+        "#ktdp.memory_space<global>, coordinate_set = #b8x16 } :memref<96x64xf16>"
+    )
+    assert (
+        "    %0 = ktdp.construct_memory_view %p, sizes: [96, 64], strides: [64, 1] {coordinate_set = #set, "
+        "memory_space = #ktdp.memory_space<global>} : memref<96x64xf16>\n"
+    ) in text
+
+
+def test_dynamic_sizes_and_strides() -> None:
+    """ktir checklist 26. Operand segments 1, 2, 2; one operand per position, also for the same value twice."""
+    parsed, text = round_trip(
+        "%v = ktdp.construct_memory_view %p, sizes: [%n, 8, %j], strides: [%i, %j, 1] {coordinate_set = "
+        "affine_set<(a, b, c)[n, m] : (a >= 0, -a + n - 1 >= 0, b >= 0, -b + 7 >= 0, c >= 0, -c + m - 1 >= 0)>, "
+        "memory_space = #ktdp.memory_space<global>} : memref<?x8x?xf16>"
+    )
+    view = only(parsed, ConstructMemoryView)
+    assert isinstance(view, ConstructMemoryView)
+    assert str(view.attributes["operandSegmentSizes"]) == "array<i32: 1, 2, 2>"
+    assert [v.name for v in view.operands] == ["p", "n", "j", "i", "j"]
+    assert "sizes: [%n, 8, %j], strides: [%i, %j, 1]" in text
+
+
+def test_a_lenient_parser_gives_views_their_box() -> None:
+    """ktir checklist 30. Without the switch a view without coordinate_set is an error."""
+    text = module(
+        "%v = ktdp.construct_memory_view %p, sizes: [%n, 64, %i], strides: [64, 1, 1] {memory_space = "
+        "#ktdp.memory_space<global>} : memref<?x64x?xf16>"
+    )
+    assert "requires attribute 'coordinate_set'" in verify_messages(text)
+    parsed = ktir.parse(text, ktir.Context(lenient=True))
+    ktir.verify(parsed)
+    view = only(parsed, ConstructMemoryView)
+    assert isinstance(view, ConstructMemoryView)
+    assert view.coordinate_set.set.bounding_box((3, 5)) == ((0, 2), (0, 63), (0, 4))
 
 
 GENERIC_VIEW = (
@@ -264,6 +317,8 @@ D = -9223372036854775808
          "number of dynamic stride operands does not match kDynamic entries in static_strides"),
         ({"type": "index"}, "result must be a memref type"),
         ({"type": "memref<?x4xf16>"}, "result memref rank does not match sizes/strides length"),
+        ({"sizes": f"{D}, 4", "strides": "4, 1", "type": "memref<?x4x2xf16>"},
+         "result memref rank does not match sizes/strides length"),
         ({"attributes": "memory_space = #ktdp.memory_space<global>, "}, "requires attribute 'coordinate_set'"),
         ({"attributes": "coordinate_set = #b96, "}, "requires attribute 'memory_space'"),
         ({"attributes": 'coordinate_set = #b96, memory_space = "DDR", '},
@@ -271,26 +326,33 @@ D = -9223372036854775808
     ],
 )  # fmt: skip
 def test_bad_memory_views(fields: dict[str, object], message: str) -> None:
-    """V-CMV1-6."""
+    """ktir checklist 27-30. V-CMV1-6."""
     good: dict[str, object] = {"a": 1, "b": 0, "sizes": str(D), "strides": "1", "type": "memref<?xf16>"}
     round_trip(GENERIC_VIEW.format(attributes=BOTH, **good))
     text = GENERIC_VIEW.format(**{**good, "attributes": BOTH, **fields})
     assert f"'ktdp.construct_memory_view' op {message}" in verify_messages(module(text))
 
 
-def test_memory_view_operands_are_index() -> None:
-    with pytest.raises(
-        ParseError, match="use of value '%d1' expects different type than prior uses: 'index' vs"
-    ):
+@pytest.mark.parametrize(("name", "type"), [("%d1", "tensor<32xf16>"), ("%q", "i32")])
+@pytest.mark.parametrize("operands", ["{}, sizes: [%n, 64], strides: [64, 1]", "%p, sizes: [{}, 64], strides: [64, 1]",
+                                      "%p, sizes: [%n, 64], strides: [{}, 1]"])  # fmt: skip
+def test_memory_view_operands_are_index(name: str, type: str, operands: str) -> None:
+    """ktir checklist 31. Offsets, sizes and strides."""
+    constant = "%q = arith.constant 4 : i32\n"
+    with pytest.raises(ParseError) as caught:
         ktir.parse(
             module(
-                f"%v = ktdp.construct_memory_view %d1, sizes: [%n, 64], strides: [64, 1] {VIEW} : memref<?x64xf16>"
+                f"{constant}%v = ktdp.construct_memory_view {operands.format(name)} {VIEW} : memref<?x64xf16>"
             )
         )
+    assert caught.value.message == (
+        f"use of value '{name}' expects different type than prior uses: 'index' vs '{type}'"
+    )
+    assert caught.value.notes[0].location is not None
 
 
 def test_distributed_view() -> None:
-    """Checklist 35-38."""
+    """ktir checklist 35-38."""
     _, text = round_trip(
         "%v = ktdp.construct_distributed_memory_view (%v1, %v1 : memref<96xf16>, memref<96xf16>) : memref<192xf16>\n"
         "%w = ktdp.construct_distributed_memory_view() : memref<4xf16>"
@@ -331,7 +393,7 @@ TYPES = "memref<50x160xf32> -> !ktdp.access_tile<8x16xindex>"
 
 
 def test_access_tile_subscripts() -> None:
-    """Checklist 42; spec 0.3.5."""
+    """ktir checklist 42. Spec 0.3.5."""
     parsed, text = round_trip(tile("%v2[%i * 2, %j + 4]", SQUARE, TYPES))
     assert (
         "ktdp.construct_access_tile %v2[%i * 2, %j + 4] {access_tile_order = #map, access_tile_set = #set}"
@@ -370,10 +432,11 @@ def test_access_tile_subscripts() -> None:
     ],
 )  # fmt: skip
 def test_access_tile_parser_checks(text: str, message: str) -> None:
-    """P-CAT1-6, checklist 43-47."""
+    """ktir checklist 43-47. P-CAT1-6."""
     with pytest.raises(ParseError) as caught:
         ktir.parse(module(text))
     assert caught.value.message == message
+    assert caught.value.notes
 
 
 def generic_tile(map_: str, set_: str, order: str, type_: str, operands: str = "%v2, %i, %j", segments: str = "1, 2, 0",
@@ -401,12 +464,12 @@ def generic_tile(map_: str, set_: str, order: str, type_: str, operands: str = "
     ],
 )  # fmt: skip
 def test_access_tile_verifier(text: str, message: str) -> None:
-    """V-CAT1-6, checklist 48."""
+    """ktir checklist 48. V-CAT1-6."""
     assert f"'ktdp.construct_access_tile' op {message}" in verify_messages(module(text))
 
 
 def test_extents_against_the_set_are_not_level_v() -> None:
-    """Checklist 49: an upstream round-trip test has them the wrong way round."""
+    """ktir checklist 49. An upstream round-trip test has them the wrong way round."""
     round_trip(tile("%v2[%i, %j]", SQUARE, "memref<50x160xf32> -> !ktdp.access_tile<16x8xindex>"))
 
 
@@ -421,7 +484,7 @@ PAGED = (
 
 
 def test_indirect_tile() -> None:
-    """Spec 1.8, checklist 54, 55: captured variables first, then intermediate ones."""
+    """ktir checklist 54, 55. Spec 1.8: captured variables first, then intermediate ones."""
     parsed, text = round_trip(PAGED)
     op = only(parsed, ConstructIndirectAccessTile)
     assert isinstance(op, ConstructIndirectAccessTile)
@@ -439,7 +502,7 @@ def test_indirect_tile() -> None:
 
 
 def test_scalar_indirect_tile() -> None:
-    """Checklist 64: no intermediate variables at all."""
+    """ktir checklist 64. No intermediate variables at all."""
     round_trip(
         "%x = ktdp.construct_indirect_access_tile intermediate_variables() %v1[ind(%tbl[%i, 0])] "
         "{variables_space_order = affine_map<() -> ()>, variables_space_set = affine_set<() : (0 == 0)>} "
@@ -449,7 +512,7 @@ def test_scalar_indirect_tile() -> None:
 
 
 def test_intermediate_variable_shadows_outer_value() -> None:
-    """Checklist 67."""
+    """ktir checklist 67."""
     parsed, _ = round_trip(PAGED.replace("%t", "%j").replace("%jbl", "%tbl"))
     op = only(parsed, ConstructIndirectAccessTile)
     assert isinstance(op, ConstructIndirectAccessTile)
@@ -470,11 +533,12 @@ def test_intermediate_variable_shadows_outer_value() -> None:
     ],
 )
 def test_indirect_tile_parser_checks(change: tuple[str, str], message: str) -> None:
-    """P-IAT1-7, V-IAT15, checklist 56-58."""
+    """ktir checklist 56-58. P-IAT1-7, V-IAT15."""
     assert change[0] in PAGED
     with pytest.raises(ParseError) as caught:
         ktir.parse(module(PAGED.replace(*change)))
     assert message in caught.value.message
+    assert caught.value.notes
 
 
 @pytest.mark.parametrize(
@@ -494,7 +558,7 @@ def test_indirect_tile_parser_checks(change: tuple[str, str], message: str) -> N
     ],
 )  # fmt: skip
 def test_indirect_tile_verifier(change: tuple[str, str], message: str) -> None:
-    """V-IAT1-14, checklist 59-63."""
+    """ktir checklist 59-63. V-IAT1-14."""
     assert change[0] in PAGED
     assert f"'ktdp.construct_indirect_access_tile' op {message}" in verify_messages(
         module(PAGED.replace(*change))
@@ -526,7 +590,7 @@ def test_indirect_tile_generic_mistakes() -> None:
 
 
 def test_load_and_store_forms() -> None:
-    """Checklist 68: both forms of the tile type are read, the short one is printed."""
+    """ktir checklist 68. Both forms of the tile type are read, the short one is printed."""
     _, text = round_trip("%a = ktdp.load %t1 : !ktdp.access_tile<32xindex> -> tensor<32xf16>\n"
                          "%b = ktdp.load %t1 : <32xindex> -> tensor<32xf16>\n"
                          "ktdp.store %d1, %t1 : tensor<32xf16>, !ktdp.access_tile<32xindex>")  # fmt: skip
@@ -548,10 +612,12 @@ def test_load_and_store_forms() -> None:
         ("ktdp.store %part, %t1 : tensor<8xf16>, <32xindex>",
          "'ktdp.store' op data tile shape must match access tile shape"),
         ("ktdp.store %i, %t1 : index, <32xindex>", "'ktdp.store' op data_tile must be a ranked tensor"),
+        ('%q = "a.b"() : () -> tensor<*xf16> ktdp.store %q, %t1 : tensor<*xf16>, <32xindex>',
+         "'ktdp.store' op data_tile must be a ranked tensor"),
     ],
 )  # fmt: skip
 def test_bad_loads_and_stores(text: str, message: str) -> None:
-    """V-LD1-2, V-ST1-2, checklist 69, 70."""
+    """ktir checklist 69, 70. V-LD1-2, V-ST1-2."""
     assert message in verify_messages(module(text))
 
 
@@ -576,7 +642,7 @@ CONSUME = """%r = ktdp.inter_tile_consume(%f) consumer_tiles_per_group = #four,
 
 
 def test_produce_reduce_consume_round_trip() -> None:
-    """Checklist 74: both spellings parse to the same module."""
+    """ktir checklist 74. Both spellings parse to the same module."""
     _, text = round_trip(PRODUCE + REDUCE)
     old = (PRODUCE + REDUCE).replace("#four -> <(tensor<8xf16>), groups",
                                      "#four : tensor<8xf16> -> !ktdp.tile_future<tensor<8xf16>, groups")  # fmt: skip
@@ -618,7 +684,7 @@ def test_produce_reduce_consume_round_trip() -> None:
     ],
 )  # fmt: skip
 def test_inter_tile_verifier(text: str, old: str, new: str, message: str) -> None:
-    """V-IP1-6, V-IR1-6, V-IC1-4, checklist 76-81."""
+    """ktir checklist 76-81. V-IP1-6, V-IR1-6, V-IC1-4."""
     assert old in text
     body = text.replace(old, new)
     if "(p) :" in new:

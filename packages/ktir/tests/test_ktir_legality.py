@@ -1,4 +1,4 @@
-"""Level L: dialects and communication over a whole module (KTIR spec 1.13.6, 1.14; checklist 82-86, 104)."""
+"""Level L: dialects and communication over a whole module (KTIR spec 1.13.6, 1.14)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_legal(body: str) -> None:
     ],
 )  # fmt: skip
 def test_illegal_communication(body: str, message: str) -> None:
-    """Checklist 82-86."""
+    """ktir checklist 82-84, 86."""
     with pytest.raises(ktir.VerifyError) as caught:
         check_legality(kernel(body))
     assert message in str(caught.value)
@@ -102,7 +102,7 @@ def test_illegal_communication(body: str, message: str) -> None:
 
 
 def test_dialects() -> None:
-    """Checklist 104: our list has spyreop and affine.apply, upstream's has not."""
+    """ktir checklist 104. Our list has spyreop and affine.apply, upstream's has not."""
     module = kernel(
         "%c = spyreop.constant 1.0 : f16\n%i = arith.constant 0 : index\n"
         "%j = affine.apply affine_map<(d0) -> (d0 + 1)>(%i)\n"

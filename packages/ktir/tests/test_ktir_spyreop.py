@@ -63,7 +63,7 @@ def rejected(body: str) -> str:
     ],
 )  # fmt: skip
 def test_round_trip(line: str) -> None:
-    """Checklist 90: every operation; integer ones print without a type."""
+    """ktir checklist 90. Every operation; integer ones print without a type."""
     assert check(line) == line
 
 
@@ -104,5 +104,5 @@ def test_df16_is_one_type() -> None:
     ],
 )  # fmt: skip
 def test_diagnostics(body: str, message: str) -> None:
-    """Checklist 91-94."""
+    """ktir checklist 91-94."""
     assert message in rejected(body)

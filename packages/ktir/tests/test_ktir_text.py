@@ -674,3 +674,33 @@ def test_defaults_may_be_stated() -> None:
     assert print_module(plain) == print_module(stated)
     assert not alpha_equivalent(plain, other)
     assert structural_hash(plain) != structural_hash(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("func.func @f(%row: index) { %b = arith.addi %rwo, %rwo : index return }", "did you mean '%row'?"),
+        ("func.func @f(%a: index) {\n%a = arith.constant 1 : index return }", "1:14: first defined here"),
+        ("func.func @f(%a: index) { %b = arith.addi %a, %a : i32 return }", "1:14: its type is index"),
+        ("func.func @f(%a: index) { return %a#1 : index }", "1:14: it has 1 result"),
+        ("func.func @f() { cf.br ^nxt ^next: return }", "did you mean '^next'?"),
+        ("#tile = 1\nmodule attributes {x = #title} {}", "did you mean '#tile'?"),
+        ("!tile = f16\nfunc.func @f(%a: !title) { return }", "did you mean '!tile'?"),
+        ("arith.adf", "did you mean 'arith.addf'?"),
+        ('"ktdp.laod"() : () -> ()', "did you mean 'ktdp.load'?"),
+        (
+            "ktir.load %x",
+            "dialect 'ktir' is not known; its operations are read in generic form: \"ktir.load\"(...)",
+        ),
+        ("func.func @f(%a: !ktdp.acces_tile<index>) { return }", "did you mean 'access_tile'?"),
+        ("func.func @f(%a: !ktdp.q) { return }", "there are: access_tile, runtime_arg, tile_future"),
+        ("module attributes {x = #ktdp.memory_spac<global>} {}", "did you mean 'memory_space'?"),
+    ],
+)
+def test_notes_of_syntax_errors(text: str, note: str) -> None:
+    """What was meant, or where the other party stands."""
+    with pytest.raises(ParseError) as caught:
+        parse(text, CONTEXT, "n.mlir")
+    (only,) = caught.value.notes
+    place = only.location.file_line_column() if only.location else None
+    assert (f"{place[1]}:{place[2]}: " if place else "") + only.message == note

@@ -20,6 +20,8 @@ class Attribute:
     """
 
     mnemonic: ClassVar[str] = ""
+    example: ClassVar[str] = ""
+    """How one is spelled, for diagnostics; empty: by its mnemonic."""
 
     @classmethod
     def parse_parameters(cls, parser: AttributeParser) -> Self:

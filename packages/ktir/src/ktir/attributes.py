@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 class UnitAttr(Attribute):
     """``unit``; in a dictionary a name without a value."""
 
+    example = "unit"
+
 
 @attrs.frozen
 class IntegerAttr(Attribute):
     """``7 : i32``, ``true``; `value` of a signless type is read as signed, except that of i1 (0 or 1)."""
+
+    example = "an integer such as 7 : i32"
 
     value: int
     type: Type = I64
@@ -39,6 +43,8 @@ class IntegerAttr(Attribute):
 @attrs.frozen
 class FloatAttr(Attribute):
     """``1.0 : f16``; kept as its bit pattern, so that NaNs and zeros compare by representation."""
+
+    example = "a float such as 1.0 : f16"
 
     bits: int
     type: FloatType
@@ -58,6 +64,8 @@ class FloatAttr(Attribute):
 class StringAttr(Attribute):
     """``"text"``; `type` is written behind a colon when present."""
 
+    example = "a string"
+
     value: str
     type: Type | None = None
 
@@ -66,6 +74,8 @@ class StringAttr(Attribute):
 class SymbolRefAttr(Attribute):
     """``@root::@nested``."""
 
+    example = "a symbol such as @f"
+
     root: str
     nested: tuple[str, ...] = ()
 
@@ -73,6 +83,8 @@ class SymbolRefAttr(Attribute):
 @attrs.frozen
 class ArrayAttr(Attribute):
     """``[a, b]``."""
+
+    example = "an array such as [1, 2]"
 
     elements: tuple[Attribute, ...] = ()
 
@@ -127,6 +139,8 @@ EMPTY_DICT = DictAttr()
 class TypeAttr(Attribute):
     """A type in attribute position, such as the ``function_type`` of a function."""
 
+    example = "a type"
+
     type: Type
 
 
@@ -137,6 +151,8 @@ class DenseElementsAttr(Attribute):
     `data` holds the elements in row-major order, little endian, each padded to whole bytes (i1: one byte
     0 or 1, index: eight bytes); a splat holds exactly one element (and `splat` is then True).
     """
+
+    example = "dense<...> : tensor<...>"
 
     data: bytes
     type: Type
@@ -154,6 +170,8 @@ class DenseResourceAttr(Attribute):
 @attrs.frozen
 class DenseArrayAttr(Attribute):
     """``array<i64: 1, 2>``; integers as int (i1: 0 or 1), floats as bit patterns."""
+
+    example = "an array such as array<i64: 1, 2>"
 
     element: Type
     values: tuple[int, ...] = ()
@@ -177,12 +195,16 @@ class StridedLayoutAttr(Attribute):
 class AffineMapAttr(Attribute):
     """``affine_map<...>``."""
 
+    example = "affine_map<(d0) -> (...)>"
+
     map: AffineMap
 
 
 @attrs.frozen
 class AffineSetAttr(Attribute):
     """``affine_set<...>``."""
+
+    example = "affine_set<(d0) : (...)>"
 
     set: AffineSet
 

@@ -91,12 +91,18 @@ def _check_one(
 )
 @click.option("--strict", is_flag=True, help="Findings of level S are errors; implies level S.")
 @click.option("--proposed", is_flag=True, help="Accept proposed inter-tile deliveries.")
+@click.option("--lenient", is_flag=True, help="Accept memory views without a coordinate_set.")
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as a JSON list on stdout.")
 def check(
-    files: tuple[str, ...], levels: tuple[Level, ...], strict: bool, proposed: bool, as_json: bool
+    files: tuple[str, ...],
+    levels: tuple[Level, ...],
+    strict: bool,
+    proposed: bool,
+    lenient: bool,
+    as_json: bool,
 ) -> None:
     """Parse and verify each FILE ('-' is standard input)."""
-    context = Context(proposed=proposed)
+    context = Context(proposed=proposed, lenient=lenient)
     sources: dict[str, str] = {}
     wanted = (*levels, Level.STRICT) if strict else levels
     found = [

@@ -34,12 +34,14 @@ class Context:
     Other packages register theirs through the entry-point group ``ktir.dialects``: each entry point is a
     function that takes the context and calls `register`.  `Context(installed=False)` leaves them out.
     `Context(proposed=True)` knows the inter-tile deliveries, too, that are proposed but not settled
-    (``ktdp.inter_tile_reduce_scatter``, ``gather``, ``all_to_all``, ``scatter``).
+    (``ktdp.inter_tile_reduce_scatter``, ``gather``, ``all_to_all``, ``scatter``). With `lenient`, text may
+    leave out the ``coordinate_set`` of a memory view: it is then the box of its sizes.
     """
 
-    def __init__(self, *, installed: bool = True, proposed: bool = False) -> None:
+    def __init__(self, *, installed: bool = True, proposed: bool = False, lenient: bool = False) -> None:
         from ktir.dialects import dialects
 
+        self.lenient = lenient
         self._dialects: dict[str, Dialect] = {}
         self._operations: dict[str, type[Operation]] = {}
         self._attributes: dict[str, type[Attribute]] = {}

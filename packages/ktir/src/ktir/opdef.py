@@ -25,6 +25,7 @@ import attrs
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
 from ktir.constraints import ANY, Constraint
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, OpResult, Region, Value
 from ktir.types import Type
 
@@ -90,7 +91,9 @@ class Trait:
     """
 
     name: str
-    verify: Callable[[Operation, Verifier], Iterator[str]] | None = attrs.field(default=None, repr=False)
+    verify: Callable[[Operation, Verifier], Iterator[str | Diagnostic]] | None = attrs.field(
+        default=None, repr=False
+    )
 
 
 PURE = Trait("Pure")
@@ -113,10 +116,14 @@ WRITES = Trait("MemWrite")
 ALLOCATES = Trait("MemAlloc")
 
 
-def _same_type(op: Operation, verifier: Verifier) -> Iterator[str]:
+def _same_type(op: Operation, verifier: Verifier) -> Iterator[Diagnostic]:
     types = {value.type for value in (*op.operands, *op.results)}
     if len(types) > 1:
-        yield "requires the same type for all operands and results"
+        found = ", ".join(f"'{value.type}'" for value in (*op.operands, *op.results))
+        yield finding(
+            "requires the same type for all operands and results",
+            f"got {found}; nothing is converted implicitly",
+        )
 
 
 SAME_TYPE = Trait("SameOperandsAndResultType", _same_type)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from ktir.analysis import DefUse, Dominance, Use
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
-from ktir.errors import Diagnostic, KtirError, Note, VerifyError
-from ktir.ir import Block, Label, Operation, Region, UnregisteredOp, Value, symbol_name
+from ktir.errors import Diagnostic, KtirError, Note, VerifyError, finding
+from ktir.ir import Block, BlockArgument, Label, Operation, Region, UnregisteredOp, Value, symbol_name
+from ktir.location import Location
 from ktir.opdef import (
     GRAPH_REGION,
     ISOLATED,
@@ -21,6 +22,7 @@ from ktir.opdef import (
     SYMBOL_TABLE,
     TERMINATOR,
     Arity,
+    AttributeDef,
     OpDef,
     OperandDef,
     ResultDef,
@@ -99,8 +101,8 @@ class Verifier:
             return  # the rules of an operation may ask for what is around it
         for trait in sorted(op.definition.traits, key=lambda t: t.name):
             if trait.verify is not None:
-                for message in trait.verify(op, self):
-                    yield _located(op, message)
+                for problem in trait.verify(op, self):
+                    yield _located(op, problem)
         check = self._discardable.get(op.name)
         if check is not None:
             for finding in check(op):
@@ -125,37 +127,52 @@ class Verifier:
         parent = self.parent(op)
         if definition.parents and (parent is None or parent.name not in definition.parents):
             names = ", ".join(definition.parents)
-            yield f"expects parent op {'to be one of ' if len(definition.parents) > 1 else ''}'{names}'"
+            yield finding(
+                f"expects parent op {'to be one of ' if len(definition.parents) > 1 else ''}'{names}'",
+                "it stands at the top level" if parent is None else f"it stands in '{parent.name}'",
+            )
         if definition.has(SYMBOL) and "sym_name" in op.attributes and symbol_name(op) is None:
-            yield "requires string attribute 'sym_name'"
+            yield finding("requires string attribute 'sym_name'", 'for example sym_name = "kernel"')
         if definition.has(SYMBOL_TABLE):
             yield from _symbols_unique(op)
 
-    def _successors(self, op: Operation) -> Iterator[str]:
+    def _successors(self, op: Operation) -> Iterator[Diagnostic]:
         if not op.successors:
             return
         home = self.defuse.block(op)
         if home is None or home.operations[-1] is not op:
-            yield "with block successors must terminate its parent block"
+            yield finding(
+                "with block successors must terminate its parent block",
+                "what stands behind it would never run; move it to a block of its own",
+            )
         for label in op.successors:
             block = self.target(op, label)
             if block is None:
-                yield "branching to block of a different region"
+                yield finding(
+                    "branching to block of a different region",
+                    "values leave a region through its terminator only",
+                )
             elif block is self.defuse.region(block).blocks[0]:
-                yield "entry block of region may not have predecessors"
+                yield finding(
+                    "entry block of region may not have predecessors",
+                    "put a block in front that branches to this one",
+                )
 
     def _block(self, op: Operation, block: Block) -> Iterator[str | Diagnostic]:
         for inner in block.operations[:-1]:
             if inner.definition_has(TERMINATOR):
+                last = block.operations[-1]
                 yield Diagnostic(
-                    f"'{inner.name}' op must be the last operation in the parent block", inner.location
+                    f"'{inner.name}' op must be the last operation in the parent block",
+                    inner.location,
+                    notes=(Note(f"the last operation is this '{last.name}'", last.location),),
                 )
         if isinstance(op, UnregisteredOp) or op.definition.has(NO_TERMINATOR):
             return
         if not block.operations:
             if op.definition.has(GRAPH_REGION):
                 return
-            yield "expects a non-empty block"
+            yield finding("expects a non-empty block", "a block ends in a terminator")
             return
         last = block.operations[-1]
         implied = self._implied_terminator(op)
@@ -186,11 +203,23 @@ class Verifier:
     def _operands_available(self, op: Operation) -> Iterator[str | Diagnostic]:
         for number, operand in enumerate(op.operands):
             if not self.defuse.is_defined(operand):
-                yield f"operand #{number} is not defined in this module"
+                yield finding(
+                    f"operand #{number} is not defined in this module",
+                    "its operation was left out, or belongs to another module",
+                )
             elif not self.dominance.available(operand, op):
-                yield Diagnostic(f"operand #{number} does not dominate this use", op.location)
+                note = Note("the value is defined here", self._place(operand))
+                yield Diagnostic(f"operand #{number} does not dominate this use", op.location, notes=(note,))
             elif self._crosses_isolation(operand, op):
-                yield f"using value defined outside the region: operand #{number}"
+                note = Note("defined here; a function takes values as arguments only", self._place(operand))
+                message = f"using value defined outside the region: operand #{number}"
+                yield Diagnostic(message, notes=(note,))
+
+    def _place(self, value: Value) -> Location | None:
+        definer = self.defuse.definer(value)
+        if definer is not None:
+            return definer.location
+        return value.location if isinstance(value, BlockArgument) else None
 
     def _crosses_isolation(self, value: Value, op: Operation) -> bool:
         home = self.defuse.defining_block(value)
@@ -217,7 +246,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def malformations(op: Operation) -> Iterator[str]:
+def malformations(op: Operation) -> Iterator[Diagnostic]:
     """What is wrong with an operation by itself, from its declaration: counts, types, attributes, regions.
 
     Without a finding, the typed accessors of the operation's class can be used.
@@ -231,17 +260,29 @@ def malformations(op: Operation) -> Iterator[str]:
     yield from _groups("result", definition.results, op.results, segments)
     yield from _attributes(op, definition)
     if len(op.successors) != definition.successors:
-        yield f"requires {_plural(definition.successors, 'successor')} but found {len(op.successors)}"
+        yield finding(
+            f"requires {_plural(definition.successors, 'successor')} but found {len(op.successors)}",
+            "successors are the blocks it branches to",
+        )
     fixed = sum(not d.variadic for d in definition.regions)
     loose = fixed != len(definition.regions)
     if len(op.regions) < fixed or (not loose and len(op.regions) != fixed):
-        yield f"requires {'at least ' if loose else ''}{_plural(fixed, 'region')}"
+        yield finding(
+            f"requires {'at least ' if loose else ''}{_plural(fixed, 'region')}",
+            f"got {len(op.regions)}: {', '.join(d.name for d in definition.regions) or 'none'} expected",
+        )
     if definition.has(SINGLE_BLOCK):
         for number, region in enumerate(op.regions):
             if len(region.blocks) > 1:
-                yield f"expects region #{number} to have 0 or 1 blocks"
+                yield finding(
+                    f"expects region #{number} to have 0 or 1 blocks",
+                    f"got {len(region.blocks)}; branches between blocks belong into functions",
+                )
             if not region.blocks and number == 0 and not definition.has(OPTIONAL_BODY):
-                yield "region #0 failed to verify constraint: region with 1 blocks"
+                yield finding(
+                    "region #0 failed to verify constraint: region with 1 blocks",
+                    "write a block with its terminator between the braces",
+                )
 
 
 def well_formed(op: Operation) -> bool:
@@ -254,11 +295,11 @@ def _groups(
     groups: Sequence[OperandDef | ResultDef],
     values: Sequence[Value],
     segments: Attribute | None,
-) -> Iterator[str]:
+) -> Iterator[Diagnostic]:
     try:
         bounds = group_bounds(groups, len(values), segments)
     except ValueError as error:
-        yield f"has wrong {noun}s: {error}"
+        yield finding(_wrong_count(noun, groups, len(values)) or str(error), _declared(noun, groups))
         return
     for group, (start, end) in zip(groups, bounds, strict=True):
         for number in range(start, end):
@@ -266,27 +307,63 @@ def _groups(
             if not group.constraint.accepts(value.type):
                 loose = "variadic of " if group.arity is Arity.VARIADIC else ""
                 wanted = loose + group.constraint.description
-                yield f"{noun} #{number} must be {wanted}, but got '{value.type}'"
+                yield finding(
+                    f"{noun} #{number} must be {wanted}, but got '{value.type}'",
+                    f"{noun} #{number} is '{group.name}'; {_declared(noun, groups)}",
+                )
 
 
-def _attributes(op: Operation, definition: OpDef) -> Iterator[str]:
+def _wrong_count(noun: str, groups: Sequence[OperandDef | ResultDef], count: int) -> str | None:
+    """MLIR's words for a number of values that fits no assignment; None if something else is wrong."""
+    fixed = sum(group.arity is Arity.ONE for group in groups)
+    if len(groups) != fixed:
+        return f"expected {fixed} or more {noun}s, but found {count}" if count < fixed else None
+    match fixed:
+        case 0:
+            return f"requires zero {noun}s"
+        case 1:
+            return "requires a single operand" if noun == "operand" else "requires one result"
+        case _:
+            return f"expected {fixed} {noun}s, but found {count}"
+
+
+def _declared(noun: str, groups: Sequence[OperandDef | ResultDef]) -> str:
+    """The declared groups, for notes."""
+    marks = {Arity.ONE: "", Arity.OPTIONAL: "?", Arity.VARIADIC: "..."}
+    listed = ", ".join(f"{group.name}{marks[group.arity]}" for group in groups)
+    return f"{noun}s are ({listed})"
+
+
+def _attributes(op: Operation, definition: OpDef) -> Iterator[Diagnostic]:
     for declared in definition.attributes:
         value = op.attributes.get(declared.name)
         if value is None:
             if declared.required:
-                yield f"requires attribute '{declared.name}'"
+                yield finding(f"requires attribute '{declared.name}'", f"it is {_kind(declared)}")
             continue
         kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
         if not isinstance(value, kinds):
             wanted = declared.description or " or ".join(kind.__name__ for kind in kinds)
-            yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
+            yield finding(
+                f"attribute '{declared.name}' failed to satisfy constraint: {wanted}",
+                f"expected {_kind(declared)}, got {value}",
+            )
         elif (
             isinstance(value, DenseArrayAttr)
             and DenseArrayAttr in kinds  # an attribute of any kind may be an array of any element type
             and value.element != (declared.value_type or I64)
         ):
             wanted = f"{declared.value_type or I64} dense array attribute"
-            yield f"attribute '{declared.name}' failed to satisfy constraint: {wanted}"
+            yield finding(
+                f"attribute '{declared.name}' failed to satisfy constraint: {wanted}",
+                f"expected array<{declared.value_type or I64}: ...>, got {value}",
+            )
+
+
+def _kind(declared: AttributeDef) -> str:
+    """What an attribute may be, in words, for notes."""
+    kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
+    return " or ".join(kind.example or f"#{kind.mnemonic}<...>" for kind in kinds)
 
 
 def _symbols_unique(op: Operation) -> Iterator[Diagnostic]:

@@ -9,7 +9,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import AffineMapAttr, IntegerAttr, index_attr
 from ktir.constraints import INDEX
 from ktir.context import Dialect
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, Value
 from ktir.opdef import PURE, attribute, operation, result, variadic_operand
 from ktir.types import INDEX as INDEX_TYPE
@@ -66,9 +66,12 @@ class _MapOp(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         map = self.map.map
         if len(self.arguments) != map.num_dims + map.num_symbols:
-            yield "operand count and affine map dimension and symbol count must match"
+            yield finding(
+                "operand count and affine map dimension and symbol count must match",
+                f"affine_map<{map}> takes {map.num_operands} operands, got {len(self.arguments)}",
+            )
         elif not map.results:
-            yield "expected an affine map with at least one result"
+            yield finding("expected an affine map with at least one result", f"got affine_map<{map}>")
 
     def choose(self, values: Sequence[int]) -> int:
         """The result for the evaluated map results."""
@@ -92,7 +95,7 @@ class Apply(_MapOp):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         yield from _MapOp.verify_op(self, verifier)
         if len(self.map.map.results) != 1:
-            yield "mapping must produce one value"
+            yield finding("mapping must produce one value", f"affine_map<{self.map.map}> has several results")
 
 
 @operation("affine.min", traits=(PURE,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import attrs
 
@@ -17,7 +17,7 @@ from ktir.attributes import (
 )
 from ktir.constraints import ANY, FLOAT_LIKE, I1_LIKE, INTEGER_LIKE
 from ktir.context import Dialect
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, Value
 from ktir.opdef import (
     COMMUTATIVE,
@@ -33,6 +33,7 @@ from ktir.opdef import (
 from ktir.types import (
     I1,
     I64,
+    FloatType,
     IndexType,
     IntegerType,
     ShapedType,
@@ -40,6 +41,7 @@ from ktir.types import (
     TensorType,
     Type,
     VectorType,
+    bit_width,
     element_or_self,
 )
 
@@ -189,12 +191,39 @@ class _FloatBinary(Operation):
     fastmath = optional_attribute(FastMath, default=FastMath())
 
 
-def _cast_shapes(op: Operation) -> Iterator[str]:
-    source, target = op.operands[0].type, op.results[0].type
-    if isinstance(source, ShapedType) or isinstance(target, ShapedType):
-        same = isinstance(source, ShapedType) and isinstance(target, ShapedType)
-        if not same or getattr(source, "shape", None) != getattr(target, "shape", None):
-            yield f"operand type '{source}' and result type '{target}' are cast incompatible"
+def _width(scalar: Type) -> int | None:
+    """Bits of a float or integer; None for index and everything else, whose width is not the program's."""
+    return (
+        None
+        if isinstance(scalar, IndexType) or not isinstance(scalar, FloatType | IntegerType)
+        else bit_width(scalar)
+    )
+
+
+@attrs.frozen
+class _CastRule:
+    """Which scalar types an operation casts between, and the words for it; `index` has no width."""
+
+    fits: Callable[[Type, Type], bool]
+    text: str
+
+
+def _by_width(compare: Callable[[int, int], bool], text: str) -> _CastRule:
+    def fits(source: Type, target: Type) -> bool:
+        have, want = _width(source), _width(target)
+        return have is not None and want is not None and compare(have, want)
+
+    return _CastRule(fits, text)
+
+
+_ANY_WIDTHS = _by_width(lambda a, b: True, "both have a fixed width: cast index to an integer first")
+_WIDER = _by_width(lambda a, b: a < b, "the result is wider than the operand")
+_NARROWER = _by_width(lambda a, b: a > b, "the result is narrower than the operand")
+_EQUALLY_WIDE = _by_width(lambda a, b: a == b, "both are equally wide, and not index")
+_TO_OR_FROM_INDEX = _CastRule(
+    lambda a, b: isinstance(a, IndexType) != isinstance(b, IndexType),
+    "one of the two is index, the other an integer",
+)
 
 
 class _Cast(Operation):
@@ -203,8 +232,16 @@ class _Cast(Operation):
     source = operand()
     out = result()
 
+    rule: ClassVar[_CastRule] = _ANY_WIDTHS
+
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
-        yield from _cast_shapes(self)
+        source, target = self.source.type, self.out.type
+        shaped = isinstance(source, ShapedType), isinstance(target, ShapedType)
+        message = f"operand type '{source}' and result type '{target}' are cast incompatible"
+        if shaped[0] != shaped[1] or getattr(source, "shape", None) != getattr(target, "shape", None):
+            yield finding(message, "a cast keeps the shape")
+        elif not self.rule.fits(element_or_self(source), element_or_self(target)):
+            yield finding(message, self.rule.text)
 
 
 def _divides(lhs: int, rhs: int, type: Type) -> bool:
@@ -492,6 +529,8 @@ class NegF(Operation):
 class ExtF(_Cast):
     """To a wider float; exact."""
 
+    rule = _WIDER
+
     source = operand(FLOAT_LIKE)
     out = result(FLOAT_LIKE)
     fastmath = optional_attribute(FastMath, default=FastMath())
@@ -501,6 +540,8 @@ class ExtF(_Cast):
 class TruncF(_Cast):
     """To a narrower float; nearest even."""
 
+    rule = _NARROWER
+
     source = operand(FLOAT_LIKE)
     out = result(FLOAT_LIKE)
     fastmath = optional_attribute(FastMath, default=FastMath())
@@ -509,6 +550,8 @@ class TruncF(_Cast):
 @operation("arith.extsi", assembly=_CAST, traits=(PURE,))
 class ExtSI(_Cast):
     """To a wider integer, sign-extended."""
+
+    rule = _WIDER
 
     source = operand(INTEGER_LIKE)
     out = result(INTEGER_LIKE)
@@ -521,6 +564,8 @@ class ExtSI(_Cast):
 class ExtUI(_Cast):
     """To a wider integer, zero-extended."""
 
+    rule = _WIDER
+
     source = operand(INTEGER_LIKE)
     out = result(INTEGER_LIKE)
 
@@ -531,6 +576,8 @@ class ExtUI(_Cast):
 @operation("arith.trunci", assembly=_CAST, traits=(PURE,))
 class TruncI(_Cast):
     """To a narrower integer, dropping high bits."""
+
+    rule = _NARROWER
 
     source = operand(INTEGER_LIKE)
     out = result(INTEGER_LIKE)
@@ -575,6 +622,8 @@ class FPToUI(_Cast):
 class IndexCast(_Cast):
     """Between index and integers, sign-extended or truncated."""
 
+    rule = _TO_OR_FROM_INDEX
+
     source = operand(INTEGER_LIKE)
     out = result(INTEGER_LIKE)
 
@@ -586,6 +635,8 @@ class IndexCast(_Cast):
 class IndexCastUI(_Cast):
     """Between index and integers, zero-extended or truncated."""
 
+    rule = _TO_OR_FROM_INDEX
+
     source = operand(INTEGER_LIKE)
     out = result(INTEGER_LIKE)
 
@@ -596,6 +647,8 @@ class IndexCastUI(_Cast):
 @operation("arith.bitcast", assembly=_CAST, traits=(PURE,))
 class Bitcast(_Cast):
     """The same bits in another type of the same width."""
+
+    rule = _EQUALLY_WIDE
 
     source = operand(ANY)
     out = result(ANY)
@@ -661,15 +714,19 @@ class Constant(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = attribute_type(self.value)
         if type is None:
-            yield "value must be an integer, float, or elements attribute"
+            yield finding("value must be an integer, float, or elements attribute", f"got {self.value}")
         elif type != self.result.type:
-            yield (
+            yield finding(
                 f"failed to verify that all of {{value, result}} have same type: '{type}' vs "
-                f"'{self.result.type}'"
+                f"'{self.result.type}'",
+                f"the value is of type {type}",
             )
         scalar = element_or_self(self.result.type)
         if isinstance(scalar, IntegerType) and scalar.signedness is not Signedness.SIGNLESS:
-            yield "integer return type must be signless"
+            yield finding(
+                "integer return type must be signless",
+                f"expected i{scalar.width}: operations choose the sign",
+            )
 
     def fold(self, operands: Sequence[Attribute | None]) -> Sequence[Attribute | Value] | None:
         return (self.value,)
@@ -745,9 +802,15 @@ class _Compare(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         lhs, rhs = (value.type for value in self.operands)
         if lhs != rhs:
-            yield f"requires all operands to have the same type, but got '{lhs}' and '{rhs}'"
+            yield finding(
+                f"requires all operands to have the same type, but got '{lhs}' and '{rhs}'",
+                "nothing is converted implicitly",
+            )
         if self.results[0].type != boolean_like(lhs):
-            yield f"result must be '{boolean_like(lhs)}', but got '{self.results[0].type}'"
+            yield finding(
+                f"result must be '{boolean_like(lhs)}', but got '{self.results[0].type}'",
+                "one truth value per compared element",
+            )
 
 
 @operation("arith.cmpi", traits=(PURE,))
@@ -855,10 +918,16 @@ class Select(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if not self.true_value.type == self.false_value.type == self.result.type:
-            yield "failed to verify that all of {true_value, false_value, result} have same type"
+            yield finding(
+                "failed to verify that all of {true_value, false_value, result} have same type",
+                f"got {self.true_value.type}, {self.false_value.type} and {self.result.type}",
+            )
         condition = self.condition.type
         if isinstance(condition, ShapedType) and condition != boolean_like(self.result.type):
-            yield f"expected condition type to have the same shape as the result type, got '{condition}'"
+            yield finding(
+                f"expected condition type to have the same shape as the result type, got '{condition}'",
+                f"expected i1 or {boolean_like(self.result.type)}",
+            )
 
     def fold(self, operands: Sequence[Attribute | None]) -> Sequence[Attribute | Value] | None:
         if self.true_value is self.false_value:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ktir.attributes import DenseArrayAttr
 from ktir.constraints import I1
 from ktir.context import Dialect
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Label, Operation, Value
 from ktir.opdef import OPERAND_SEGMENTS, TERMINATOR, operand, operation, variadic_operand
 from ktir.types import I1 as BOOLEAN
@@ -40,19 +41,26 @@ def _print_target(printer: Printer, label: Label, values: tuple[Value, ...]) -> 
         printer.write(")")
 
 
-def _verify_edge(op: Operation, verifier: Verifier, number: int, values: tuple[Value, ...]) -> Iterator[str]:
+def _verify_edge(
+    op: Operation, verifier: Verifier, number: int, values: tuple[Value, ...]
+) -> Iterator[Diagnostic]:
     """What the branch hands over must be what the block receives."""
     block = verifier.target(op, op.successors[number])
     assert block is not None  # the verifier has checked the successors
     if len(values) != len(block.arguments):
-        yield (
+        wanted = ", ".join(str(argument.type) for argument in block.arguments)
+        yield finding(
             f"branch has {len(values)} operands for successor #{number}, but target block has "
-            f"{len(block.arguments)}"
+            f"{len(block.arguments)}",
+            f"the block takes ({wanted})",
         )
         return
     for position, (value, argument) in enumerate(zip(values, block.arguments, strict=True)):
         if value.type != argument.type:
-            yield f"type mismatch for bb argument #{position} of successor #{number}"
+            yield finding(
+                f"type mismatch for bb argument #{position} of successor #{number}",
+                f"the block takes {argument.type}, got {value.type}",
+            )
 
 
 @operation("cf.br", traits=(TERMINATOR,), successors=1)
@@ -72,7 +80,7 @@ class Branch(Operation):
         _print_target(printer, self.successors[0], self.arguments)
         printer.attr_dict(self.attributes)
 
-    def verify_op(self, verifier: Verifier) -> Iterator[str]:
+    def verify_op(self, verifier: Verifier) -> Iterator[Diagnostic]:
         yield from _verify_edge(self, verifier, 0, self.arguments)
 
 
@@ -105,7 +113,7 @@ class CondBranch(Operation):
         _print_target(printer, self.successors[1], self.false_arguments)
         printer.attr_dict(self.attributes, elided=(OPERAND_SEGMENTS,))
 
-    def verify_op(self, verifier: Verifier) -> Iterator[str]:
+    def verify_op(self, verifier: Verifier) -> Iterator[Diagnostic]:
         yield from _verify_edge(self, verifier, 0, self.true_arguments)
         yield from _verify_edge(self, verifier, 1, self.false_arguments)
 

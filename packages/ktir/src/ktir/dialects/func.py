@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ktir.attribute import Attribute
 from ktir.attributes import ArrayAttr, DictAttr, StringAttr, SymbolRefAttr, TypeAttr
 from ktir.context import Dialect
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import BlockArgument, Operation, symbol_name
 from ktir.lexer import TokenKind
 from ktir.location import Location
@@ -180,11 +180,16 @@ class Func(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if not isinstance(self.function_type.type, FunctionType):
-            yield "requires a 'function_type' attribute of function type"
+            yield finding(
+                "requires a 'function_type' attribute of function type", f"got {self.function_type.type}"
+            )
             return
         visibility = self.sym_visibility
         if visibility is not None and visibility.value not in ("public", "private", "nested"):
-            yield f'visibility expected to be one of ["public", "private", "nested"], but got {visibility}'
+            yield finding(
+                f'visibility expected to be one of ["public", "private", "nested"], but got {visibility}',
+                "leave it out for a public function",
+            )
         for kind, entries, count in (
             ("argument", self.arg_attrs, len(self.type.inputs)),
             ("result", self.res_attrs, len(self.type.results)),
@@ -192,16 +197,25 @@ class Func(Operation):
             if entries is None:
                 continue
             if len(entries) != count:
-                yield f"expects {kind} attribute array to have {count} elements, got {len(entries)}"
+                yield finding(
+                    f"expects {kind} attribute array to have {count} elements, got {len(entries)}",
+                    f"one dictionary for each {kind}, empty ones included",
+                )
             elif not all(isinstance(entry, DictAttr) for entry in entries.elements):
-                yield f"expects {kind} attribute array to hold dictionaries"
+                yield finding(f"expects {kind} attribute array to hold dictionaries", f"got {entries}")
         if self.is_declaration:
             if self.is_public:
-                yield "external functions must have private visibility"
+                yield finding(
+                    "external functions must have private visibility",
+                    "a function without a body is a declaration: func.func private @name(...)",
+                )
             return
         given = tuple(argument.type for argument in self.arguments)
         if given != self.type.inputs:
-            yield "entry block argument types do not match the function's inputs"
+            yield finding(
+                "entry block argument types do not match the function's inputs",
+                f"expected ({', '.join(map(str, self.type.inputs))}), got ({', '.join(map(str, given))})",
+            )
 
 
 @operation("func.return", assembly="attr-dict ($values^ `:` type($values))?", traits=(TERMINATOR,))
@@ -213,23 +227,26 @@ class Return(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         parent = verifier.parent(self)
         if not isinstance(parent, Func):
-            yield "expects parent op 'func.func'"
+            around = "the top level" if parent is None else f"'{parent.name}'"
+            yield finding("expects parent op 'func.func'", f"it stands in {around}")
             return
         declared = parent.attributes.get("function_type")
         if not isinstance(declared, TypeAttr) or not isinstance(declared.type, FunctionType):
             return  # reported at the function
         expected = declared.type.results
         if len(expected) != len(self.values):
-            yield (
+            yield finding(
                 f"has {len(self.values)} operands, but enclosing function (@{symbol_name(parent)}) returns "
-                f"{len(expected)}"
+                f"{len(expected)}",
+                f"the function returns ({', '.join(map(str, expected))})",
             )
             return
         for number, (value, type) in enumerate(zip(self.values, expected, strict=True)):
             if value.type != type:
-                yield (
+                yield finding(
                     f"type of return operand {number} ('{value.type}') doesn't match function result type "
-                    f"('{type}') in function @{symbol_name(parent)}"
+                    f"('{type}') in function @{symbol_name(parent)}",
+                    f"the function returns ({', '.join(map(str, expected))})",
                 )
 
 
@@ -271,23 +288,28 @@ class Call(Operation):
             target = next((op for op in inside if symbol_name(op) == name), None)
         shown = "::@".join((self.callee.root, *self.callee.nested))
         if not isinstance(target, Func):
-            yield f"'{shown}' does not reference a valid function"
+            what = "no symbol has that name" if target is None else f"it names a '{target.name}'"
+            yield finding(f"'{shown}' does not reference a valid function", what)
             return
         declared = target.attributes.get("function_type")
         if not isinstance(declared, TypeAttr) or not isinstance(declared.type, FunctionType):
             return  # reported at the function
         expected = declared.type
         if len(expected.inputs) != len(self.arguments):
-            yield "incorrect number of operands for callee"
+            yield finding(
+                "incorrect number of operands for callee",
+                f"@{shown} takes {len(expected.inputs)}, got {len(self.arguments)}",
+            )
             return
         for number, (value, type) in enumerate(zip(self.arguments, expected.inputs, strict=True)):
             if value.type != type:
-                yield (
+                yield finding(
                     f"operand type mismatch: expected operand type '{type}', but provided '{value.type}' "
-                    f"for operand number {number}"
+                    f"for operand number {number}",
+                    f"@{shown} is {expected}",
                 )
         if tuple(v.type for v in self.outputs) != expected.results:
-            yield "result type mismatch with the callee"
+            yield finding("result type mismatch with the callee", f"@{shown} is {expected}")
 
 
 DIALECT = Dialect("func", (Func, Return, Call))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ktir.attributes import DenseArrayAttr, IntegerAttr
 from ktir.constraints import ANY_MEMREF, INDEX, MEMREF
 from ktir.context import Dialect
-from ktir.dialects.slices import parse_element, print_element, static_array, static_values
-from ktir.errors import Diagnostic
+from ktir.dialects.slices import is_rank_reduced, parse_element, print_element, static_array, static_values
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation
 from ktir.opdef import (
     ALLOCATES,
@@ -24,7 +24,7 @@ from ktir.opdef import (
     result,
     variadic_operand,
 )
-from ktir.types import I32, I64, MemRefType
+from ktir.types import I32, I64, MemRefType, Type, UnrankedMemRefType
 from ktir.types import INDEX as INDEX_TYPE
 
 if TYPE_CHECKING:
@@ -71,15 +71,30 @@ class Alloc(Operation):
         assert isinstance(type, MemRefType)
         dynamic = sum(extent is None for extent in type.shape)
         if dynamic != len(self.sizes):
-            yield (
+            yield finding(
                 "dimension operand count does not equal memref dynamic dimension count: "
-                f"{len(self.sizes)} vs {dynamic}"
+                f"{len(self.sizes)} vs {dynamic}",
+                f"give one size for every '?' of {type}",
             )
 
 
 @operation("memref.alloca", traits=(ALLOCATES,))
 class Alloca(Alloc):
     """Fresh memory that lives as long as the enclosing scope."""
+
+
+def _agree(source: Type, target: Type, verb: str) -> Iterator[Diagnostic]:
+    """The same elements, and extents that can be equal."""
+    left, right = (getattr(type, "element", None) for type in (source, target))
+    fits = left == right
+    if isinstance(source, MemRefType) and isinstance(target, MemRefType):
+        pairs = zip(source.shape, target.shape, strict=False)
+        fits = fits and source.rank == target.rank and all(a == b or None in (a, b) for a, b in pairs)
+    if not fits:
+        text = "operand type '{}' and result type '{}' are cast incompatible"
+        if verb == "copied":
+            text = "failed to verify that source and target have same shape and element type: '{}' vs '{}'"
+        yield finding(text.format(source, target), "element types and known extents must be equal")
 
 
 @operation("memref.dealloc", assembly="$memref attr-dict `:` type($memref)", traits=(WRITES,))
@@ -100,6 +115,9 @@ class Copy(Operation):
     source = operand(ANY_MEMREF)
     target = operand(ANY_MEMREF)
 
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        yield from _agree(self.source.type, self.target.type, "copied")
+
 
 @operation("memref.cast", assembly="$source attr-dict `:` type($source) `to` type($dest)", traits=(PURE,))
 class Cast(Operation):
@@ -107,6 +125,9 @@ class Cast(Operation):
 
     source = operand(ANY_MEMREF)
     dest = result(ANY_MEMREF, hint="cast")
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        yield from _agree(self.source.type, self.dest.type, "cast")
 
 
 @operation(
@@ -119,6 +140,9 @@ class MemorySpaceCast(Operation):
 
     source = operand(ANY_MEMREF)
     dest = result(ANY_MEMREF, hint="memspacecast")
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        yield from _agree(self.source.type, self.dest.type, "cast")
 
 
 @operation("memref.load", traits=(READS,))
@@ -143,9 +167,15 @@ class Load(Operation):
         type = self.memref.type
         assert isinstance(type, MemRefType)
         if len(self.indices) != type.rank:
-            yield f"incorrect number of indices for load, expected {type.rank} but got {len(self.indices)}"
+            yield finding(
+                f"incorrect number of indices for load, expected {type.rank} but got {len(self.indices)}",
+                f"expected {type.rank} indices for {type}, got {len(self.indices)}",
+            )
         if self.result.type != type.element:
-            yield "failed to verify that result type matches element type of 'memref'"
+            yield finding(
+                "failed to verify that result type matches element type of 'memref'",
+                f"{type} holds {type.element}, the result is {self.result.type}",
+            )
 
 
 @operation("memref.store", traits=(WRITES,))
@@ -174,9 +204,15 @@ class Store(Operation):
         type = self.memref.type
         assert isinstance(type, MemRefType)
         if len(self.indices) != type.rank:
-            yield f"store index operand count not equal to memref rank: expected {type.rank}"
+            yield finding(
+                f"store index operand count not equal to memref rank: expected {type.rank}",
+                f"expected {type.rank} indices for {type}, got {len(self.indices)}",
+            )
         if self.value.type != type.element:
-            yield "failed to verify that type of 'value' matches element type of 'memref'"
+            yield finding(
+                "failed to verify that type of 'value' matches element type of 'memref'",
+                f"{type} holds {type.element}, the value is {self.value.type}",
+            )
 
 
 _LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -193,12 +229,22 @@ class _Strided(Operation):
     static_sizes = attribute(DenseArrayAttr)
     static_strides = attribute(DenseArrayAttr)
 
-    def _verify_lists(self) -> Iterator[str]:
+    def _verify_lists(self, counts: tuple[int, int, int]) -> Iterator[Diagnostic]:
+        """As many offsets, sizes and strides as `counts` says, and a value for each dynamic one."""
         groups = (self.offsets, self.sizes, self.strides)
-        for name, group in zip(_LISTS, groups, strict=True):
+        for name, group, count in zip(_LISTS, groups, counts, strict=True):
             values = static_values(self.attributes.get(name))
-            if sum(value is None for value in values) != len(group):
-                yield f"expected {len(group)} dynamic {name.removeprefix('static_')[:-1]} values"
+            what = name.removeprefix("static_")[:-1]
+            if len(values) != count:
+                yield finding(
+                    f"expected {count} {what} values, got {len(values)}",
+                    f"from {self.source.type} to {self.results[0].type}",
+                )
+            if (dynamic := sum(value is None for value in values)) != len(group):
+                yield finding(
+                    f"expected {len(group)} dynamic {what} values",
+                    f"{dynamic} entries are marked dynamic, {len(group)} operands give values",
+                )
 
 
 @operation("memref.reinterpret_cast", traits=(PURE,))
@@ -252,7 +298,20 @@ class ReinterpretCast(_Strided):
         printer.type(self.result.type)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
-        yield from self._verify_lists()
+        result = self.result.type
+        assert isinstance(result, MemRefType)
+        yield from self._verify_lists((1, result.rank, result.rank))
+        source = self.source.type
+        if isinstance(source, MemRefType | UnrankedMemRefType) and source.element != result.element:
+            yield finding(
+                f"different element types specified for source type '{source}' and result type '{result}'",
+                f"the result keeps elements of {source.element}",
+            )
+        elif source.memory_space != result.memory_space:  # type: ignore[attr-defined]
+            yield finding(
+                f"different memory spaces specified for source type '{source}' and result type '{result}'",
+                "memref.memory_space_cast changes the space",
+            )
 
 
 @operation("memref.subview", traits=(PURE,))
@@ -297,7 +356,20 @@ class SubView(_Strided):
         printer.type(self.result.type)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
-        yield from self._verify_lists()
+        source, result = self.source.type, self.result.type
+        if not isinstance(source, MemRefType):
+            yield finding("needs a ranked source", f"got {source}")
+            return
+        assert isinstance(result, MemRefType)
+        yield from self._verify_lists((source.rank, source.rank, source.rank))
+        if source.element != result.element or not is_rank_reduced(
+            static_values(self.static_sizes), result.shape
+        ):
+            sizes = MemRefType(static_values(self.static_sizes), source.element)
+            yield finding(
+                f"expected result type to be '{sizes}' or a rank-reduced version. (mismatch of result sizes)",
+                f"got {result}",
+            )
 
 
 DIALECT = Dialect(

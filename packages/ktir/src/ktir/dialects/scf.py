@@ -9,7 +9,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import IntegerAttr, UnitAttr
 from ktir.constraints import I1, INTEGER_OR_INDEX
 from ktir.context import Dialect
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.location import Location
 from ktir.opdef import (
@@ -58,18 +58,20 @@ class Condition(Operation):
     values = variadic_operand()
 
 
-def _edge(source: str, given: Sequence[Type], target: Sequence[Type]) -> Iterator[str]:
+def _edge(source: str, given: Sequence[Type], target: Sequence[Type]) -> Iterator[Diagnostic]:
     if len(given) != len(target):
-        yield (
+        yield finding(
             f"along control flow edge from Operation {source} to parent: source has {len(given)} operands, "
-            f"but target successor needs {len(target)}"
+            f"but target successor needs {len(target)}",
+            f"expected {source} of {', '.join(map(str, target)) or 'nothing'}",
         )
         return
     for number, (have, want) in enumerate(zip(given, target, strict=True)):
         if have != want:
-            yield (
+            yield finding(
                 f"along control flow edge from Operation {source} to parent: source type #{number} '{have}' "
-                f"should match input type #{number} '{want}'"
+                f"should match input type #{number} '{want}'",
+                f"expected {source} of {', '.join(map(str, target))}",
             )
 
 
@@ -204,30 +206,44 @@ class For(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         bounds = {value.type for value in self.operands[:3]}
         if len(bounds) != 1:
-            yield "failed to verify that all of {lowerBound, upperBound, step} have same type"
+            yield finding(
+                "failed to verify that all of {lowerBound, upperBound, step} have same type",
+                f"got {', '.join(str(value.type) for value in self.operands[:3])}",
+            )
         if len(self.body.blocks) != 1:
-            yield "expects a body of one block"
+            yield finding("expects a body of one block", f"got {len(self.body.blocks)} blocks")
             return
         block = self.body.block
         if not block.arguments or block.arguments[0].type != self.lower.type:
-            yield "expected induction variable to be same type as bounds and step"
+            yield finding(
+                "expected induction variable to be same type as bounds and step",
+                f"the first argument of the body must be of type {self.lower.type}",
+            )
         if len(self.inits) != len(self.outputs):
-            yield (
+            yield finding(
                 f"mismatch in number of loop-carried values and defined values: {len(self.inits)} vs "
-                f"{len(self.outputs)}"
+                f"{len(self.outputs)}",
+                "every value of iter_args has an initial value and a result",
             )
         if _types(self.inits) != _types(self.outputs) or _types(self.inits) != _types(block.arguments[1:]):
-            yield "types mismatch between iter operands, iter region arguments and results"
+            initial = ", ".join(map(str, _types(self.inits)))
+            yield finding(
+                "types mismatch between iter operands, iter region arguments and results",
+                f"the initial values are of {initial or 'no types'}",
+            )
         terminator = block.terminator
         if not isinstance(terminator, Yield):
-            yield "expects its body to end in 'scf.yield'"
+            yield finding("expects its body to end in 'scf.yield'", f"it ends in '{terminator.name}'")
             return
         yield from _edge("scf.yield", _types(terminator.values), _types(self.outputs))
         match verifier.definer(self.step):
-            case Operation(attributes=attributes) if isinstance(
-                attributes.get("value"), IntegerAttr
-            ) and attributes["value"] == IntegerAttr(0, self.step.type):
-                yield "constant step operand must be positive, but is 0"
+            case Operation(name="arith.constant", attributes=attributes):
+                step = attributes.get("value")
+                if isinstance(step, IntegerAttr) and step.value <= 0 and self.unsigned_cmp is None:
+                    yield finding(
+                        f"constant step operand must be positive, but is {step.value}",
+                        "a loop counts upwards; subtract inside the body to count down",
+                    )
             case _:
                 pass
 
@@ -273,11 +289,16 @@ class If(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if self.outputs and not self.else_region.blocks:
-            yield "must have an else block if defining values"
+            yield finding(
+                "must have an else block if defining values",
+                f"both branches yield {', '.join(map(str, _types(self.outputs)))}",
+            )
         for inner in self.regions:
             for block in inner.blocks:
                 if not isinstance(block.terminator, Yield):
-                    yield "expects its regions to end in 'scf.yield'"
+                    yield finding(
+                        "expects its regions to end in 'scf.yield'", f"one ends in '{block.terminator.name}'"
+                    )
                 else:
                     yield from _edge("scf.yield", _types(block.terminator.values), _types(self.outputs))
 
@@ -334,18 +355,24 @@ class While(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if len(self.before.blocks) != 1 or len(self.after.blocks) != 1:
-            yield "expects two regions of one block"
+            yield finding("expects two regions of one block", "the first decides, the second repeats")
             return
         before, after = self.before.block, self.after.block
         yield from _edge("scf.while", _types(self.inits), _types(before.arguments))
         if not isinstance(before.terminator, Condition):
-            yield "expects the 'before' region to terminate with 'scf.condition'"
+            yield finding(
+                "expects the 'before' region to terminate with 'scf.condition'",
+                f"it ends in '{before.terminator.name}'",
+            )
         else:
             passed = _types(before.terminator.values)
             yield from _edge("scf.condition", passed, _types(after.arguments))
             yield from _edge("scf.condition", passed, _types(self.outputs))
         if not isinstance(after.terminator, Yield):
-            yield "expects the 'after' region to terminate with 'scf.yield'"
+            yield finding(
+                "expects the 'after' region to terminate with 'scf.yield'",
+                f"it ends in '{after.terminator.name}'",
+            )
         else:
             yield from _edge("scf.yield", _types(after.terminator.values), _types(before.arguments))
 

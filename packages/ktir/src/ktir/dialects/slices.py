@@ -5,11 +5,12 @@ Dynamic positions are None here and -9223372036854775808 in the ``static_*`` att
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Value
 from ktir.types import I64, INDEX, ShapedType
 
@@ -32,6 +33,39 @@ def static_values(attribute: Attribute | None) -> tuple[int | None, ...]:
     if not isinstance(attribute, DenseArrayAttr):
         return ()
     return tuple(None if value == DYNAMIC else value for value in attribute.values)
+
+
+def is_rank_reduced(full: Sequence[int | None], small: Sequence[int | None]) -> bool:
+    """Whether `small` is `full` with some unit extents dropped."""
+    position = 0
+    for extent in full:
+        if position < len(small) and small[position] == extent:
+            position += 1
+        elif extent != 1:
+            return False
+    return position == len(small)
+
+
+def out_of_bounds(
+    offsets: Sequence[int | None],
+    sizes: Sequence[int | None],
+    strides: Sequence[int | None],
+    shape: Sequence[int | None],
+) -> Iterator[Diagnostic]:
+    """Where a slice is known to leave the tensor it is taken from."""
+    for dim, (offset, size, stride, extent) in enumerate(zip(offsets, sizes, strides, shape, strict=False)):
+        if offset is None or extent is None:
+            continue
+        if not 0 <= offset < max(extent, 1) and size != 0:
+            yield finding(
+                f"offset {dim} is out-of-bounds: {offset} >= {extent}", f"dimension {dim} has extent {extent}"
+            )
+        elif size is not None and stride is not None and size > 0 and offset + (size - 1) * stride >= extent:
+            yield finding(
+                f"slice along dimension {dim} runs out-of-bounds: {offset + (size - 1) * stride} >= {extent}",
+                f"dimension {dim} has extent {extent}; the slice takes {size} elements from {offset} on, "
+                f"{stride} apart",
+            )
 
 
 def parse_element(

@@ -15,7 +15,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import FloatAttr, IntegerAttr
 from ktir.constraints import Constraint, exactly
 from ktir.context import Dialect
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation
 from ktir.opdef import (
     PURE,
@@ -276,9 +276,13 @@ class Idx32ToAddr(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if (self.base is None) == (self.static_base is None):
-            yield "requires 'base' either as an operand or as an attribute"
+            yield finding(
+                "requires 'base' either as an operand or as an attribute", "one of the two, not both"
+            )
         if (self.stride is None) == (self.static_stride is None):
-            yield "requires 'stride' either as an operand or as an attribute"
+            yield finding(
+                "requires 'stride' either as an operand or as an attribute", "one of the two, not both"
+            )
 
 
 # -- element-wise operations
@@ -364,9 +368,15 @@ class Softplus(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if self.beta.type != F32 or self.beta.value == 0:
-            yield "attribute 'beta' failed to satisfy constraint: 32-bit float attribute which is non-zero"
+            yield finding(
+                "attribute 'beta' failed to satisfy constraint: 32-bit float attribute which is non-zero",
+                f"softplus divides by it; got {self.beta}",
+            )
         if self.threshold.type != F32:
-            yield "attribute 'threshold' failed to satisfy constraint: 32-bit float attribute"
+            yield finding(
+                "attribute 'threshold' failed to satisfy constraint: 32-bit float attribute",
+                f"got {self.threshold}",
+            )
 
 
 @operation("spyreop.realdiv", assembly="$lhs `,` $rhs attr-dict `:` type($result)", traits=(PURE, SAME_TYPE))
@@ -450,9 +460,15 @@ class Constant(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if not isinstance(self.value, FloatAttr):
-            yield f"requires a floating-point value attribute, got {self.value}"
+            yield finding(
+                f"requires a floating-point value attribute, got {self.value}",
+                "write a number with a dot: 1.0 : f16",
+            )
         elif self.value.type != self.result.type:
-            yield "failed to verify that all of {value, result} have same type"
+            yield finding(
+                "failed to verify that all of {value, result} have same type",
+                f"the value is {self.value.type}, the result {self.result.type}",
+            )
 
 
 # -- normalisation
@@ -483,15 +499,19 @@ class Exx2(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if any(r.type != self.value.type for r in self.results):
-            yield "requires the same type for all operands and results"
+            yield finding(
+                "requires the same type for all operands and results",
+                f"mean and mean of squares are {self.value.type} as the operand",
+            )
 
 
-def _pairing(part: Type, fused: Type) -> Iterator[str]:
+def _pairing(part: Type, fused: Type) -> Iterator[Diagnostic]:
     expected = FUSED.get(part)
     if expected is not None and expected != fused:
-        yield (
+        yield finding(
             f"failed to infer returned types: inferred type(s) '{expected}' are incompatible with return "
-            f"type(s) of operation '{fused}'"
+            f"type(s) of operation '{fused}'",
+            f"two values of {part} are packed as {expected}",
         )
 
 
@@ -539,9 +559,10 @@ class LayerNormScaleFused(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         assert isinstance(self.value.type, FusedType)
         if self.value.type.part != self.result.type:
-            yield (
+            yield finding(
                 f"failed to infer returned types: inferred type(s) '{self.value.type.part}' are incompatible "
-                f"with return type(s) of operation '{self.result.type}'"
+                f"with return type(s) of operation '{self.result.type}'",
+                f"{self.value.type} packs two values of {self.value.type.part}",
             )
 
 

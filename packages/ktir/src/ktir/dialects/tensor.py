@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from ktir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, int_array
 from ktir.constraints import INDEX, RANKED_TENSOR, TENSOR
 from ktir.context import Dialect
-from ktir.dialects.slices import parse_element, print_element, static_array, static_values
-from ktir.errors import Diagnostic
+from ktir.dialects.slices import (
+    is_rank_reduced,
+    out_of_bounds,
+    parse_element,
+    print_element,
+    static_array,
+    static_values,
+)
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation
 from ktir.opdef import (
     OPERAND_SEGMENTS,
@@ -25,7 +32,7 @@ from ktir.opdef import (
     result,
     variadic_operand,
 )
-from ktir.types import I32, I64, TensorType, Type
+from ktir.types import I32, I64, IndexType, IntegerType, TensorType, Type, element_or_self
 from ktir.types import INDEX as INDEX_TYPE
 
 if TYPE_CHECKING:
@@ -40,6 +47,13 @@ def ranked(type: Type) -> TensorType:
     return type
 
 
+def _dynamic_sizes(given: int, expected: int, type: Type) -> Diagnostic:
+    return finding(
+        f"incorrect number of dynamic sizes, has {given}, expected {expected}",
+        f"give one size for every '?' of {type}",
+    )
+
+
 @operation("tensor.empty", assembly="`(` $sizes `)` attr-dict `:` type($result)", traits=(PURE,))
 class Empty(Operation):
     """A tensor of undefined contents; one index operand for each dynamic extent."""
@@ -50,7 +64,7 @@ class Empty(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         dynamic = sum(extent is None for extent in ranked(self.result.type).shape)
         if dynamic != len(self.sizes):
-            yield f"incorrect number of dynamic sizes, has {len(self.sizes)}, expected {dynamic}"
+            yield _dynamic_sizes(len(self.sizes), dynamic, self.results[0].type)
 
 
 @operation("tensor.splat", traits=(PURE,))
@@ -88,10 +102,13 @@ class Splat(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.aggregate.type)
         if self.input.type != type.element:
-            yield f"operand type must match the element type of the result: '{self.input.type}' vs '{type}'"
+            yield finding(
+                f"operand type must match the element type of the result: '{self.input.type}' vs '{type}'",
+                f"expected a {type.element}",
+            )
         dynamic = sum(extent is None for extent in type.shape)
         if dynamic != len(self.sizes):
-            yield f"incorrect number of dynamic sizes, has {len(self.sizes)}, expected {dynamic}"
+            yield _dynamic_sizes(len(self.sizes), dynamic, self.results[0].type)
 
 
 @operation("tensor.extract", traits=(PURE,))
@@ -115,12 +132,16 @@ class Extract(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.source.type)
         if len(self.indices) != type.rank:
-            yield (
+            yield finding(
                 f"incorrect number of indices for extract_element: expected {type.rank}, got "
-                f"{len(self.indices)}"
+                f"{len(self.indices)}",
+                f"expected {type.rank} indices for {type}, got {len(self.indices)}",
             )
         if self.result.type != type.element:
-            yield "result type must match the element type of the tensor"
+            yield finding(
+                "result type must match the element type of the tensor",
+                f"{type} holds {type.element}, the result is {self.result.type}",
+            )
 
 
 @operation("tensor.insert", traits=(PURE,))
@@ -149,9 +170,15 @@ class Insert(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.dest.type)
         if len(self.indices) != type.rank:
-            yield "incorrect number of indices"
+            yield finding(
+                "incorrect number of indices",
+                f"expected {type.rank} indices for {type}, got {len(self.indices)}",
+            )
         if self.result.type != type or self.scalar.type != type.element:
-            yield "types of scalar, destination and result do not agree"
+            yield finding(
+                "types of scalar, destination and result do not agree",
+                f"expected a {type.element} into {type}, which is the result's type",
+            )
 
 
 _LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -184,26 +211,21 @@ class _Slice(Operation):
             if name != "static_strides":
                 printer.write(" ")
 
-    def _verify_triple(self, rank: int) -> Iterator[str]:
+    def _verify_triple(self, shape: Sequence[int | None]) -> Iterator[Diagnostic]:
+        rank = len(shape)
         groups = (self.offsets, self.sizes, self.strides)
         for name, group in zip(_LISTS, groups, strict=True):
             values = static_values(self.attributes.get(name))
             what = name.removeprefix("static_")[:-1]
             if len(values) != rank:
-                yield f"expected {rank} {what} values, got {len(values)}"
-            if sum(value is None for value in values) != len(group):
-                yield f"expected {len(group)} dynamic {what} values"
-
-
-def _reduced(full: Sequence[int | None], small: Sequence[int | None]) -> bool:
-    """Whether `small` is `full` with some unit extents dropped."""
-    position = 0
-    for extent in full:
-        if position < len(small) and small[position] == extent:
-            position += 1
-        elif extent != 1:
-            return False
-    return position == len(small)
+                yield finding(f"expected {rank} {what} values, got {len(values)}", "one for every dimension")
+            if (dynamic := sum(value is None for value in values)) != len(group):
+                yield finding(
+                    f"expected {len(group)} dynamic {what} values",
+                    f"{dynamic} entries are marked dynamic, {len(group)} operands give values",
+                )
+        lists = [static_values(self.attributes.get(name)) for name in _LISTS]
+        yield from out_of_bounds(lists[0], lists[1], lists[2], shape)
 
 
 @operation("tensor.extract_slice", traits=(PURE,))
@@ -244,11 +266,14 @@ class ExtractSlice(_Slice):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         source, target = ranked(self.source.type), ranked(self.result.type)
-        yield from self._verify_triple(source.rank)
+        yield from self._verify_triple(source.shape)
         sizes = static_values(self.static_sizes)
-        if source.element != target.element or not _reduced(sizes, target.shape):
+        if source.element != target.element or not is_rank_reduced(sizes, target.shape):
             inferred = TensorType(sizes, source.element)
-            yield f"expected type to be '{inferred}' or a rank-reduced version. (size mismatch)"
+            yield finding(
+                f"expected type to be '{inferred}' or a rank-reduced version. (size mismatch)",
+                f"got {target}; only extents of 1 may be dropped",
+            )
 
 
 @operation("tensor.insert_slice", traits=(PURE,))
@@ -294,13 +319,18 @@ class InsertSlice(_Slice):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         source, dest = ranked(self.source.type), ranked(self.dest.type)
-        yield from self._verify_triple(dest.rank)
+        yield from self._verify_triple(dest.shape)
         if self.result.type != dest:
-            yield "result type must be the type of the destination"
+            yield finding(
+                "result type must be the type of the destination", f"expected {dest}, got {self.result.type}"
+            )
         sizes = static_values(self.static_sizes)
-        if source.element != dest.element or not _reduced(sizes, source.shape):
+        if source.element != dest.element or not is_rank_reduced(sizes, source.shape):
             inferred = TensorType(sizes, dest.element)
-            yield f"expected type to be '{inferred}' or a rank-reduced version. (size mismatch)"
+            yield finding(
+                f"expected type to be '{inferred}' or a rank-reduced version. (size mismatch)",
+                f"got {source}; only extents of 1 may be dropped",
+            )
 
 
 def _parse_reassociation(parser: OpParser) -> ArrayAttr:
@@ -318,26 +348,35 @@ def _groups(attribute: ArrayAttr) -> list[list[int]]:
     ]
 
 
-def _verify_reassociation(groups: list[list[int]], wide: TensorType, narrow: TensorType) -> Iterator[str]:
+def _verify_reassociation(
+    groups: list[list[int]], wide: TensorType, narrow: TensorType
+) -> Iterator[Diagnostic]:
     if wide.element != narrow.element:
-        yield f"element types differ: '{wide}' vs '{narrow}'"
+        yield finding(f"element types differ: '{wide}' vs '{narrow}'", "only the shape may change")
     if len(groups) != narrow.rank:
-        yield f"expected {narrow.rank} reassociation groups, got {len(groups)}"
+        yield finding(
+            f"expected {narrow.rank} reassociation groups, got {len(groups)}",
+            f"one group of dimensions of {wide} for each dimension of {narrow}",
+        )
         return
     flat = [dim for group in groups for dim in group]
     if narrow.rank == 0:
         flat = list(range(wide.rank)) if all(extent == 1 for extent in wide.shape) else []
     if flat != list(range(wide.rank)):
-        yield "reassociation must list all dimensions of the higher-rank type in order"
+        yield finding(
+            "reassociation must list all dimensions of the higher-rank type in order",
+            f"expected the dimensions 0 to {wide.rank - 1} of {wide}, each once, got {groups}",
+        )
         return
     for number, group in enumerate(groups):
         extents = [wide.shape[dim] for dim in group]
         known = [extent for extent in extents if extent is not None]
         have = narrow.shape[number]
         if len(known) == len(extents) and have is not None and math.prod(known) != have:
-            yield (
+            yield finding(
                 f"expected dimension {number} of collapsed type to be static value of "
-                f"{math.prod(known)}, but got {have}"
+                f"{math.prod(known)}, but got {have}",
+                f"dimensions {group} of {wide} hold {math.prod(known)} elements",
             )
 
 
@@ -446,6 +485,33 @@ class Reshape(Operation):
     shape = operand(RANKED_TENSOR)
     result = result(TENSOR)
 
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        shape, source, result = ranked(self.shape.type), self.source.type, self.result.type
+        if not isinstance(shape.element, IndexType | IntegerType) or shape.rank != 1:
+            yield finding(
+                f"operand #1 must be 1D tensor of signless integer or index values, but got '{shape}'",
+                "it lists the extents of the result",
+            )
+            return
+        if element_or_self(source) != element_or_self(result):
+            yield finding(
+                "element types of source and destination tensor types should be the same",
+                f"{source} holds {element_or_self(source)}, the result {element_or_self(result)}",
+            )
+        if not isinstance(result, TensorType):
+            return
+        if shape.shape[0] != result.rank:
+            yield finding(
+                "length of shape operand differs from the result's tensor rank",
+                f"{shape} gives {shape.shape[0]} extents, {result} has {result.rank}",
+            )
+        static = isinstance(source, TensorType) and source.is_static and result.is_static
+        if static and ranked(source).num_elements() != result.num_elements():
+            yield finding(
+                "source and destination tensor should have the same number of elements",
+                f"{source} has {ranked(source).num_elements()}, {result} has {result.num_elements()}",
+            )
+
 
 @operation("tensor.from_elements", traits=(PURE,))
 class FromElements(Operation):
@@ -476,9 +542,16 @@ class FromElements(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.result.type)
         if not type.is_static or type.num_elements() != len(self.elements):
-            yield f"{len(self.elements)} elements do not fill a result of type '{type}'"
-        if any(value.type != type.element for value in self.elements):
-            yield "failed to verify that operand types match result element type"
+            yield finding(
+                f"{len(self.elements)} elements do not fill a result of type '{type}'",
+                "the extents are static, and their product is the number of elements",
+            )
+        wrong = [value.type for value in self.elements if value.type != type.element]
+        if wrong:
+            yield finding(
+                "failed to verify that operand types match result element type",
+                f"expected {type.element}, got {wrong[0]}",
+            )
 
 
 @operation("tensor.dim", assembly="attr-dict $source `,` $index `:` type($source)", traits=(PURE,))
@@ -503,7 +576,10 @@ class Cast(Operation):
             pairs = zip(source.shape, dest.shape, strict=False)
             fits = source.rank == dest.rank and all(a == b or None in (a, b) for a, b in pairs)
             if source.element != dest.element or not fits:
-                yield f"operand type '{source}' and result type '{dest}' are cast incompatible"
+                yield finding(
+                    f"operand type '{source}' and result type '{dest}' are cast incompatible",
+                    "a cast adds or drops knowledge of extents; arith converts elements",
+                )
 
 
 @operation("tensor.concat", traits=(PURE,))
@@ -534,6 +610,38 @@ class Concat(Operation):
         printer.attr_dict(self.attributes, elided=("dim",))
         printer.write(" : ")
         printer.functional_type([v.type for v in self.inputs], [self.result.type])
+
+    def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
+        result, inputs = ranked(self.result.type), [ranked(v.type) for v in self.inputs]
+        dim = self.dim.value
+        if not inputs:
+            yield finding("requires at least one input", "list the tensors to put together")
+            return
+        if any(t.rank != result.rank or t.element != result.element for t in inputs):
+            yield finding(
+                "rank and element type of all inputs and of the result must be the same",
+                f"got {', '.join(map(str, (*inputs, result)))}",
+            )
+            return
+        if not 0 <= dim < result.rank:
+            yield finding(
+                "concatenation dim must be less than the tensor rank",
+                f"got {dim}, {result} has rank {result.rank}",
+            )
+            return
+        for axis, extent in enumerate(result.shape):
+            extents = [t.shape[axis] for t in inputs]
+            known = [e for e in extents if e is not None]
+            if axis == dim:
+                fits = extent is None or len(known) != len(extents) or sum(known) == extent
+            else:
+                fits = len({*known, *(() if extent is None else (extent,))}) <= 1
+            if not fits:
+                expected = sum(known) if axis == dim else known[0]
+                yield finding(
+                    "static concatenation size mismatch",
+                    f"extent {axis} of {result} should be {expected}, from {', '.join(map(str, inputs))}",
+                )
 
 
 @operation("tensor.yield", assembly="$value attr-dict `:` type($value)", traits=(TERMINATOR, PURE))
@@ -574,12 +682,26 @@ class Generate(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = ranked(self.result.type)
         if len(self.body.blocks) != 1 or not isinstance(self.body.block.terminator, Yield):
-            yield "expects a body of one block that ends in 'tensor.yield'"
+            yield finding(
+                "expects a body of one block that ends in 'tensor.yield'", f"it yields one {type.element}"
+            )
             return
-        if len(self.body.block.arguments) != type.rank:
-            yield f"expected one body argument per result dimension: {type.rank}"
-        if [value.type for value in self.body.block.terminator.operands] != [type.element]:
-            yield "body must yield a value of the result's element type"
+        arguments = [argument.type for argument in self.body.block.arguments]
+        if len(arguments) != type.rank:
+            yield finding(
+                f"expected one body argument per result dimension: {type.rank}", f"got {len(arguments)}"
+            )
+        elif any(argument != INDEX_TYPE for argument in arguments):
+            yield finding("all body arguments must be index", f"got {', '.join(map(str, arguments))}")
+        dynamic = sum(extent is None for extent in type.shape)
+        if dynamic != len(self.sizes):
+            yield _dynamic_sizes(len(self.sizes), dynamic, type)
+        yielded = [value.type for value in self.body.block.terminator.operands]
+        if yielded != [type.element]:
+            yield finding(
+                "body must yield a value of the result's element type",
+                f"expected tensor.yield of {type.element}, got {', '.join(map(str, yielded)) or 'nothing'}",
+            )
 
 
 DIALECT = Dialect(

@@ -42,6 +42,7 @@ from ktir.location import (
     NameLoc,
 )
 from ktir.parser.dense import parse_dense
+from ktir.parser.suggestions import closest, for_attribute, for_type
 from ktir.types import (
     F64,
     FLOAT_WIDTHS,
@@ -131,15 +132,15 @@ class AttributeParser:
         """Offset of the current token."""
         return self.cursor.token.start
 
-    def error(self, message: str, *notes: str) -> ParseError:
+    def error(self, message: str, *notes: str | Note) -> ParseError:
         """A `ParseError` at the current token, to be raised by the caller."""
         return self.error_at(self.cursor.token.start, message, *notes)
 
-    def error_at(self, offset: int, message: str, *notes: str) -> ParseError:
+    def error_at(self, offset: int, message: str, *notes: str | Note) -> ParseError:
         """A `ParseError` at an offset, to be raised by the caller; `notes` say what would be right."""
         source = self.environment.source
         line, column = source.position(offset)
-        said = tuple(Note(note) for note in notes)
+        said = tuple(Note(note) if isinstance(note, str) else note for note in notes)
         return ParseError(message, source.file, line, column, source.line(line), said)
 
     def location_at(self, offset: int) -> FileLineColLoc:
@@ -293,9 +294,11 @@ class AttributeParser:
         if (cls := self.context.type(name)) is not None:
             return self._nested(lambda: cls.parse_parameters(self))
         if self.context.has_dialect(dialect):
-            raise self.error_at(token.start, f"unknown type `{mnemonic}` in dialect `{dialect}`")
+            notes = for_type(mnemonic, dialect, self.context)
+            raise self.error_at(token.start, f"unknown type `{mnemonic}` in dialect `{dialect}`", *notes)
         if not dot and not self.at("<"):
-            raise self.error_at(token.start, f"undefined symbol alias id '{name}'")
+            notes = closest(name, self.environment.type_aliases, "!")
+            raise self.error_at(token.start, f"undefined symbol alias id '{name}'", *notes)
         return OpaqueType(dialect, (dot + mnemonic) + self.verbatim_parameters())
 
     def verbatim_parameters(self) -> str:
@@ -645,11 +648,13 @@ class AttributeParser:
         if (cls := self.context.attribute(name)) is not None:
             return self._nested(lambda: cls.parse_parameters(self))
         if dot and self.context.has_dialect(dialect):
-            raise self.error_at(token.start, f"unknown attribute `{mnemonic}` in dialect `{dialect}`")
+            notes = for_attribute(mnemonic, dialect, self.context)
+            raise self.error_at(token.start, f"unknown attribute `{mnemonic}` in dialect `{dialect}`", *notes)
         if not dot and not self.at("<"):
             if (location := self._forward_location(name, token.start)) is not None:
                 return location
-            raise self.error_at(token.start, f"undefined symbol alias id '{name}'")
+            notes = closest(name, self.environment.attribute_aliases, "#")
+            raise self.error_at(token.start, f"undefined symbol alias id '{name}'", *notes)
         return OpaqueAttr(dialect, (dot + mnemonic) + self.verbatim_parameters())
 
     # -- locations

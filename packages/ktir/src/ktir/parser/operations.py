@@ -14,12 +14,14 @@ from ktir.affine.parse import parse_subscripts
 from ktir.attribute import Attribute
 from ktir.attributes import EMPTY_DICT, DictAttr
 from ktir.context import Context
+from ktir.errors import Note
 from ktir.ir import Block, BlockArgument, Label, Operation, OpResult, Region, UnregisteredOp, Value
 from ktir.lexer import Cursor, Source, TokenKind
 from ktir.lexer import ParseError as LexerError
 from ktir.location import Location
 from ktir.opdef import ISOLATED, TERMINATOR, OpDef
 from ktir.parser.attributes import Alias, AttributeParser, Environment
+from ktir.parser.suggestions import closest, for_operation
 from ktir.types import Type
 
 if TYPE_CHECKING:
@@ -276,9 +278,18 @@ class OpParser(AttributeParser):
         return op.replace(results=results)
 
     def _define(self, name: str, values: tuple[Value, ...], offset: int) -> None:
-        if self._lookup(name) is not None:
-            raise self.error_at(offset, f"redefinition of SSA value '%{name}'")
+        known = self._lookup(name)
+        if known is not None:
+            message = f"redefinition of SSA value '%{name}'"
+            raise self.error_at(offset, message, Note("first defined here", self._place(known)))
         self.scope.names[name] = _Definition(values, offset)
+
+    def _place(self, definition: _Definition) -> Location:
+        match definition.values:
+            case (BlockArgument(location=location),):
+                return location
+            case _:
+                return self.location_at(definition.offset)
 
     def _lookup(self, name: str) -> _Definition | None:
         scope: _Scope | None = self.scope
@@ -310,7 +321,7 @@ class OpParser(AttributeParser):
             if token.text in VERBATIM and not self.context.has_dialect(token.text.partition(".")[0]):
                 return VerbatimOp.parse_verbatim(self, token)
             raise self.error_at(
-                token.start, f"custom op '{token.text}' is unknown", *_nearest(token.text, self.context)
+                token.start, f"custom op '{token.text}' is unknown", *for_operation(token.text, self.context)
             )
         self._definition = cls.definition
         if cls.definition.assembly is not None:
@@ -325,7 +336,7 @@ class OpParser(AttributeParser):
         cls = self.context.operation(name)
         if cls is None and (not name or self.context.has_dialect(name.partition(".")[0])):
             message = f"unregistered operation '{name}' found in a registered dialect"
-            raise self.error_at(start, message, *_nearest(name, self.context))
+            raise self.error_at(start, message, *for_operation(name, self.context))
         self._definition = None
         operands = self.parse_comma_list("(", ")", self.parse_operand)
         successors = self.parse_comma_list("[", "]", self.parse_successor) if self.at("[") else []
@@ -404,10 +415,13 @@ class OpParser(AttributeParser):
             return self._forward(use, type)
         number = use.number or 0
         if number >= len(definition.values):
-            raise self.error_at(use.offset, f"reference to invalid result number of '%{use.name}'")
+            count = len(definition.values)
+            note = Note(f"it has {count} result{'' if count == 1 else 's'}", self._place(definition))
+            raise self.error_at(use.offset, f"reference to invalid result number of '%{use.name}'", note)
         value = definition.values[number]
         if value.type != type:
-            raise self.error_at(use.offset, _clash(str(use), type, value.type))
+            note = Note(f"its type is {value.type}", self._place(definition))
+            raise self.error_at(use.offset, _clash(str(use), type, value.type), note)
         return value
 
     def value_type(self, use: Unresolved) -> Type | None:
@@ -441,7 +455,8 @@ class OpParser(AttributeParser):
         """At the end of a region: what is still undefined may be defined further out, if not isolated."""
         for key, (value, offset) in scope.forward.items():
             if scope.parent is None:
-                raise self.error_at(offset, "use of undeclared SSA value name")
+                message = "use of undeclared SSA value name"
+                raise self.error_at(offset, message, *closest(key[0], scope.names, "%"))
             scope.parent.forward[key] = (value, offset)
 
     def parse_affine_subscripts(
@@ -515,7 +530,8 @@ class OpParser(AttributeParser):
             self.expect("}", "to end a region")
             for name, (_, offset) in scope.labels.items():
                 if name not in scope.defined_labels:
-                    raise self.error_at(offset, f"reference to an undefined block '^{name}'")
+                    notes = closest(name, scope.defined_labels, "^")
+                    raise self.error_at(offset, f"reference to an undefined block '^{name}'", *notes)
             self._check_forward(scope)
             if scope.early:
                 blocks = [_substituted(block, scope.early) for block in blocks]
@@ -604,23 +620,6 @@ def _substituted(block: Block, table: dict[Value, Value]) -> Block:
         return op.replace(operands=[table.get(v, v) for v in op.operands], regions=regions)
 
     return block.replace(operations=[one(op) for op in block.operations])
-
-
-def _nearest(name: str, context: Context) -> tuple[str, ...]:
-    """What an unknown operation may have been meant to be, as notes."""
-    from difflib import get_close_matches
-
-    from ktir.dialects.ktdp import PROPOSED
-
-    if name in (proposal.definition.name for proposal in PROPOSED):
-        return ("this operation is a proposal: allow it with Context(proposed=True), --proposed",)
-    dialect, dot, _ = name.partition(".")
-    if dot and not context.has_dialect(dialect):
-        return (
-            f"dialect '{dialect}' is not known; its operations can be read in generic form: \"{name}\"(...)",
-        )
-    known = [op.definition.name for d in context.dialects for op in d.operations]
-    return tuple(f"did you mean '{close}'?" for close in get_close_matches(name, known, 1))
 
 
 def _clash(use: str, expected: Type, actual: Type) -> str:

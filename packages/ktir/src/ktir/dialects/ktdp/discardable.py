@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ktir.attribute import Attribute
 from ktir.attributes import ArrayAttr, IntegerAttr, StringAttr
 from ktir.dialects.func import Func
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, Note, finding
 from ktir.ir import Operation
 from ktir.layout import Layout
 from ktir.machine import AddressUnit, F16Format, GridOrder
@@ -32,13 +32,19 @@ def verify_module(module: Operation) -> Iterator[str | Diagnostic]:
         found = attributes.get(name)
         if found is not None and not (isinstance(found, StringAttr) and found.value in list(values)):
             allowed = " or ".join(f'"{v}"' for v in values)
-            yield f"attribute '{name}' must be {allowed}, but got {found}"
+            yield finding(
+                f"attribute '{name}' must be {allowed}, but got {found}",
+                f'leave it out for "{next(iter(values))}"',
+            )
     keepout = attributes.get(KEEPOUT)
     if keepout is not None:
         try:
             keepout_ranges(keepout)
         except ValueError as error:
-            yield f"attribute '{KEEPOUT}' {error}"
+            yield finding(
+                f"attribute '{KEEPOUT}' {error}",
+                "for example [[0, 4096]]: bytes of every scratchpad that other kernels keep",
+            )
 
 
 def verify_function(function: Operation) -> Iterator[str | Diagnostic]:
@@ -50,11 +56,15 @@ def verify_function(function: Operation) -> Iterator[str | Diagnostic]:
         layout, name = attributes.get(LAYOUT), attributes.get(NAME)
         if layout is not None and not isinstance(layout, Layout):
             yield Diagnostic(
-                f"attribute '{LAYOUT}' must be a #ktdp.layout<...>, but got {layout}", argument.location
+                f"attribute '{LAYOUT}' must be a #ktdp.layout<...>, but got {layout}",
+                argument.location,
+                notes=(Note("leave it out for C order"),),
             )
         if name is not None and not (isinstance(name, StringAttr) and name.value):
             yield Diagnostic(
-                f"attribute '{NAME}' must be a non-empty string, but got {name}", argument.location
+                f"attribute '{NAME}' must be a non-empty string, but got {name}",
+                argument.location,
+                notes=(Note("leave it out for the argument's own name"),),
             )
 
 

@@ -33,6 +33,8 @@ class SpyreSpace(enum.StrEnum):
 class MemorySpaceAttr(Attribute):
     """Base of the two spellings of a memory space."""
 
+    example = "#ktdp.memory_space<global> or #ktdp.memory_space<ct_local>"
+
 
 @attrs.frozen
 class MemorySpace(MemorySpaceAttr):

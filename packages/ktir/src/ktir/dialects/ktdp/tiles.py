@@ -11,7 +11,7 @@ from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, IntegerAttr
 from ktir.constraints import ANY, INDEX
 from ktir.dialects.ktdp.types import ACCESS_TILE, AccessTileType
 from ktir.dialects.ktdp.views import segments
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.lexer import TokenKind
 from ktir.opdef import (
@@ -92,27 +92,49 @@ class ConstructAccessTile(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         set, map, order = self.access_tile_set.set, self.base_map.map, self.access_tile_order.map
         if set.num_dims != map.num_results:
-            yield f"access_tile_set dimensions ({set.num_dims}) must match base_map dims ({map.num_results})"
+            yield finding(
+                f"access_tile_set dimensions ({set.num_dims}) must match base_map dims ({map.num_results})",
+                f"the set holds offsets from an anchor of {map.num_results} coordinates",
+            )
         if map.num_operands != len(self.indices):
-            yield f"base_map expects {map.num_operands} operands but got {len(self.indices)}"
+            yield finding(
+                f"base_map expects {map.num_operands} operands but got {len(self.indices)}",
+                f"base_map is affine_map<{map}>: one index operand per dimension and symbol",
+            )
         if set.num_symbols != len(self.symbol_operands):
-            yield _symbol_count("access_tile_set", set.num_symbols, len(self.symbol_operands))
+            yield finding(
+                _symbol_count("access_tile_set", set.num_symbols, len(self.symbol_operands)), _SYMBOLS_NOTE
+            )
         if order.num_dims != order.num_results:
-            yield (
+            yield finding(
                 f"access_tile_order must have equal number of inputs ({order.num_dims}) and outputs "
-                f"({order.num_results})"
+                f"({order.num_results})",
+                _order_note(set.num_dims),
             )
         if order.num_results != set.num_dims:
-            yield (
+            yield finding(
                 f"access_tile_order dimensions ({order.num_results}) must match access_tile_set dimensions "
-                f"({set.num_dims})"
+                f"({set.num_dims})",
+                _order_note(set.num_dims),
             )
         if self.type.rank != set.num_dims:
-            yield (
-                f"result type rank ({self.type.rank}) must match access_tile_set dimensions ({set.num_dims})"
+            yield finding(
+                f"result type rank ({self.type.rank}) must match access_tile_set dimensions ({set.num_dims})",
+                f"expected an access tile of {set.num_dims} extents, got {self.type}",
             )
         if not isinstance(self.base.type, MemRefType | TensorType):
-            yield f"operand #0 must be ranked memref or tensor, but got '{self.base.type}'"
+            yield finding(
+                f"operand #0 must be ranked memref or tensor, but got '{self.base.type}'",
+                "the base is a memory view, or a tensor to load from",
+            )
+
+
+_SYMBOLS_NOTE = "give one value per symbol of the set: symbols(%n, ...)"
+
+
+def _order_note(dims: int) -> str:
+    names = ", ".join(f"d{i}" for i in range(dims))
+    return f"expected a permutation of {dims} dimensions, such as affine_map<({names}) -> ({names})>"
 
 
 def _symbols(parser: OpParser) -> list[Unresolved]:
@@ -139,24 +161,38 @@ def _check_tile(
         case AffineSetAttr(set=set):
             pass
         case _:
-            raise parser.error_at(start, "Access tile set is missing in the operation")
+            raise parser.error_at(
+                start,
+                "Access tile set is missing in the operation",
+                "add access_tile_set = affine_set<...>: the offsets from the anchor that the tile holds",
+            )
     if set.num_dims != map.num_results:
-        raise parser.error_at(start, "Access tile set and Base input dimensions should match")
+        raise parser.error_at(
+            start,
+            "Access tile set and Base input dimensions should match",
+            f"there are {map.num_results} subscripts, but the set has {set.num_dims} dimensions",
+        )
     if set.num_symbols != num_symbols:
-        raise parser.error_at(start, _symbol_count("access_tile_set", set.num_symbols, num_symbols))
+        message = _symbol_count("access_tile_set", set.num_symbols, num_symbols)
+        raise parser.error_at(start, message, _SYMBOLS_NOTE)
     match attributes.get("access_tile_order"):
         case AffineMapAttr(map=order):
             pass
         case _:
-            raise parser.error_at(start, "Access tile order is missing in the operation")
+            raise parser.error_at(
+                start, "Access tile order is missing in the operation", _order_note(set.num_dims)
+            )
     if order.num_dims != order.num_results:
         raise parser.error_at(
             start,
             "Number of input dimensions and output dimensions in the access tile order should match",
+            _order_note(set.num_dims),
         )
     if order.num_results != set.num_dims:
         raise parser.error_at(
-            start, "Number of dimensions in the access tile order and access tile set must match!"
+            start,
+            "Number of dimensions in the access tile order and access tile set must match!",
+            _order_note(set.num_dims),
         )
 
 
@@ -253,51 +289,66 @@ class ConstructIndirectAccessTile(Operation):
         yield from self._verify_space()
         yield from self._verify_subscripts()
 
-    def _verify_space(self) -> Iterator[str]:
+    def _verify_space(self) -> Iterator[Diagnostic]:
         set, order = self.variables_space_set.set, self.variables_space_order.map
         variables = len(self.intermediate_variables)
         if set.num_dims != order.num_dims:
-            yield (
+            yield finding(
                 f"variables_space_set dimensions ({set.num_dims}) must match variables_space_order inputs "
-                f"({order.num_dims})"
+                f"({order.num_dims})",
+                _order_note(set.num_dims),
             )
         if order.num_dims != order.num_results:
-            yield (
+            yield finding(
                 f"variables_space_order must have equal number of inputs ({order.num_dims}) and outputs "
-                f"({order.num_results})"
+                f"({order.num_results})",
+                _order_note(set.num_dims),
             )
         if variables != set.num_dims:
-            yield (
+            yield finding(
                 f"number of intermediate variables ({variables}) must match variables_space_set dimensions "
-                f"({set.num_dims})"
+                f"({set.num_dims})",
+                "every intermediate variable ranges over one dimension of the set",
             )
         if set.num_symbols != len(self.symbol_operands):
-            yield _symbol_count("variables_space_set", set.num_symbols, len(self.symbol_operands))
+            yield finding(
+                _symbol_count("variables_space_set", set.num_symbols, len(self.symbol_operands)),
+                _SYMBOLS_NOTE,
+            )
         if self.type.rank != set.num_dims:
-            yield (
+            yield finding(
                 f"result type rank ({self.type.rank}) must match variables_space_set dimensions "
-                f"({set.num_dims})"
+                f"({set.num_dims})",
+                f"expected an access tile of {set.num_dims} extents, got {self.type}",
             )
 
-    def _verify_subscripts(self) -> Iterator[str]:
+    def _verify_subscripts(self) -> Iterator[Diagnostic]:
         kinds, maps = self.per_dim_subscript_kinds, self.per_dim_subscript_maps
         if len(kinds) != len(maps):
-            yield (
+            yield finding(
                 f"per_dim_subscript_kinds size ({len(kinds)}) must match per_dim_subscript_maps size "
-                f"({len(maps)})"
+                f"({len(maps)})",
+                "every dimension of the base has one kind and one map",
             )
         if not isinstance(self.base.type, MemRefType | TensorType):
-            yield "base must be a ranked memref or tensor type"
+            yield finding("base must be a ranked memref or tensor type", f"got {self.base.type}")
         elif self.base.type.rank != len(maps):
-            yield f"number of subscripts ({len(maps)}) must match base rank ({self.base.type.rank})"
+            yield finding(
+                f"number of subscripts ({len(maps)}) must match base rank ({self.base.type.rank})",
+                f"expected {self.base.type.rank} indices for {self.base.type}, got {len(maps)}",
+            )
         if not all(isinstance(k, IntegerAttr) and k.type == I1 for k in kinds):
-            yield "per_dim_subscript_kinds must contain BoolAttr elements"
+            yield finding(
+                "per_dim_subscript_kinds must contain BoolAttr elements",
+                f"expected true (read from an index view) or false, got {kinds}",
+            )
             return
         indirect = sum(self.kinds)
         if indirect != len(self.indirect_memrefs):
-            yield (
+            yield finding(
                 f"number of indirect dimensions ({indirect}) must match number of indirect memrefs "
-                f"({len(self.indirect_memrefs)})"
+                f"({len(self.indirect_memrefs)})",
+                "every ind(...) reads from one view; a view that is used twice is listed twice",
             )
             return
         expected = len(self.captured_variables) + len(self.intermediate_variables)
@@ -305,26 +356,39 @@ class ConstructIndirectAccessTile(Operation):
         for number, (kind, map_attribute) in enumerate(zip(self.kinds, maps, strict=False)):
             view = next(views).type if kind else None
             if not isinstance(map_attribute, AffineMapAttr):
-                yield f"per_dim_subscript_maps[{number}] must be an AffineMapAttr"
+                yield finding(
+                    f"per_dim_subscript_maps[{number}] must be an AffineMapAttr",
+                    f"expected affine_map<...>, got {map_attribute}",
+                )
                 continue
             map = map_attribute.map
             if map.num_operands != expected:
-                yield (
+                captured = len(self.captured_variables)
+                yield finding(
                     f"subscript map for dimension {number} has {map.num_operands} dimensions, but expected "
-                    f"{expected} (captured_variables + intermediate_variables)"
+                    f"{expected} (captured_variables + intermediate_variables)",
+                    f"{captured} captured variables first, then {expected - captured} intermediate ones",
                 )
             if not kind and map.num_results != 1:
-                yield (
+                yield finding(
                     f"direct subscript map for dimension {number} must produce exactly 1 result, "
-                    f"but produces {map.num_results}"
+                    f"but produces {map.num_results}",
+                    "write one expression in the parentheses of each dimension",
                 )
             if isinstance(view, MemRefType) and view.rank != map.num_results:
-                yield (
+                yield finding(
                     f"indirect subscript map for dimension {number} produces {map.num_results} results, but "
-                    f"indirect memref has rank {view.rank}"
+                    f"indirect memref has rank {view.rank}",
+                    f"expected {view.rank} indices for {view}, got {map.num_results}",
                 )
             elif kind and not isinstance(view, MemRefType):
-                yield f"indirect index view of dimension {number} must be a ranked memref, but got '{view}'"
+                yield finding(
+                    f"indirect index view of dimension {number} must be a ranked memref, but got '{view}'",
+                    "coordinates are read from memory: construct a view of it",
+                )
+
+
+_SUBSCRIPTS_NOTE = "write ind(%view[%i, ...]) for an index that is read, (%i + 1) for one that is computed"
 
 
 class _IndirectParser:
@@ -349,13 +413,14 @@ class _IndirectParser:
         for name in ("variables_space_set", "variables_space_order"):
             if name not in attributes:
                 raise parser.error_at(
-                    start, f"'{ConstructIndirectAccessTile.definition.name}' op requires attribute '{name}'"
+                    start,
+                    f"'{ConstructIndirectAccessTile.definition.name}' op requires attribute '{name}'",
+                    "the set gives the points, the order their arrangement in the tile",
                 )
         match attributes["variables_space_set"]:
             case AffineSetAttr(set=set) if set.num_symbols != len(symbols):
-                raise parser.error_at(
-                    start, _symbol_count("variables_space_set", set.num_symbols, len(symbols))
-                )
+                message = _symbol_count("variables_space_set", set.num_symbols, len(symbols))
+                raise parser.error_at(start, message, _SYMBOLS_NOTE)
         parser.expect(":", "in front of the base's type")
         types_at = parser.offset
         base_type, *view_types = parser.parse_type_list()
@@ -364,6 +429,7 @@ class _IndirectParser:
                 types_at,
                 f"expected {1 + len(self.views)} types (base + {len(self.views)} indirect memrefs), but got "
                 f"{1 + len(view_types)}",
+                "list the type of the base, then of the view of every ind(...), in order",
             )
         parser.expect("->", "behind the types")
         type = parser.parse_stripped_type(AccessTileType)
@@ -390,10 +456,16 @@ class _IndirectParser:
 
         def one() -> None:
             if not parser.cursor.at_kind(TokenKind.VALUE_ID):
-                raise parser.error("error parsing intermediate_variables")
+                raise parser.error(
+                    "error parsing intermediate_variables", "expected names: intermediate_variables(%i, %j)"
+                )
             token = parser.cursor.next()
             if token.text[1:] in self.variables:
-                raise parser.error_at(token.start, f"redefinition of intermediate variable '{token.text}'")
+                raise parser.error_at(
+                    token.start,
+                    f"redefinition of intermediate variable '{token.text}'",
+                    "every variable ranges over one dimension of variables_space_set",
+                )
             self.variables.append(token.text[1:])
             tokens.append((token.text[1:], token.start))
 
@@ -405,7 +477,7 @@ class _IndirectParser:
         parser.expect("[", "behind the base")
         while not parser.accept("]"):
             if self.subscripts and not parser.accept(","):
-                raise parser.error("expecting a comma between subscripts")
+                raise parser.error("expecting a comma between subscripts", _SUBSCRIPTS_NOTE)
             if parser.accept("ind"):
                 parser.expect("(", "behind 'ind'")
                 self.views.append(parser.parse_operand())
@@ -414,13 +486,15 @@ class _IndirectParser:
             elif parser.at("("):
                 self._subscript(False, "(", ")")
             else:
-                raise parser.error("unexpected token in subscript list, expected 'ind', '(', or ']'")
+                raise parser.error(
+                    "unexpected token in subscript list, expected 'ind', '(', or ']'", _SUBSCRIPTS_NOTE
+                )
 
     def _subscript(self, indirect: bool, open_: str, close: str) -> None:
         parser = self.parser
         start = parser.offset
         if not parser.at(open_):
-            raise parser.error("error parsing the subscript")
+            raise parser.error("error parsing the subscript", _SUBSCRIPTS_NOTE)
 
         def operand() -> _Key:
             use = parser.parse_operand()
@@ -431,7 +505,11 @@ class _IndirectParser:
 
         map, dims, symbols = parse_subscripts(parser.cursor, operand, open_, close)
         if symbols:
-            raise parser.error_at(start, "error canonicalizing subscripts")
+            raise parser.error_at(
+                start,
+                "error canonicalizing subscripts",
+                "values from outside are captured by their name: write %n instead of symbol(%n)",
+            )
         self.subscripts.append((indirect, map, dims, start))
 
     def _maps(self) -> Iterator[AffineMap]:
@@ -456,9 +534,12 @@ class Load(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if not isinstance(self.result.type, TensorType):
-            yield "result must be a ranked tensor"
+            yield finding("result must be a ranked tensor", f"got {self.result.type}")
         elif _shape(self.access_tile) != self.result.type.shape:
-            yield "access tile shape must match result tensor shape"
+            yield finding(
+                "access tile shape must match result tensor shape",
+                _fitting(self.access_tile, self.result.type),
+            )
 
 
 @operation(
@@ -474,9 +555,17 @@ class Store(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if not isinstance(self.data_tile.type, TensorType):
-            yield "data_tile must be a ranked tensor"
+            yield finding("data_tile must be a ranked tensor", f"got {self.data_tile.type}")
         elif _shape(self.access_tile) != self.data_tile.type.shape:
-            yield "data tile shape must match access tile shape"
+            yield finding(
+                "data tile shape must match access tile shape",
+                _fitting(self.access_tile, self.data_tile.type),
+            )
+
+
+def _fitting(tile: Value, data: TensorType) -> str:
+    fitting = TensorType(_shape(tile), data.element)
+    return f"expected {fitting} for {tile.type}, got {data}"
 
 
 def _shape(tile: Value) -> tuple[int | None, ...]:

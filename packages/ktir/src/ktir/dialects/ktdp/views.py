@@ -6,12 +6,13 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ktir.affine import AffineSet, Sym
 from ktir.attributes import AffineSetAttr, DenseArrayAttr, IntegerAttr
 from ktir.constraints import ANY, INDEX
 from ktir.dialects.ktdp.memory_space import MemorySpaceAttr
 from ktir.dialects.ktdp.types import RUNTIME_ARG, RuntimeArgType
 from ktir.dialects.slices import DYNAMIC, static_array, static_values
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, Value
 from ktir.opdef import (
     OPERAND_SEGMENTS,
@@ -45,7 +46,10 @@ class GetComputeTileId(Operation):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if not self.results:
-            yield "must return at least one index (num tile-grid dims >= 1)"
+            yield finding(
+                "must return at least one index (num tile-grid dims >= 1)",
+                "one result per dimension of the function's grid",
+            )
 
 
 @operation("ktdp.construct_memory_view", traits=(PURE,))
@@ -98,6 +102,8 @@ class ConstructMemoryView(Operation):
         attributes["static_sizes"] = static_array(static_sizes)
         attributes["static_strides"] = static_array(static_strides)
         attributes[OPERAND_SEGMENTS] = segments(1, len(sizes), len(strides))
+        if parser.context.lenient:
+            attributes.setdefault("coordinate_set", AffineSetAttr(_index_box(static_sizes)))
         operands = [parser.resolve(use, INDEX_TYPE) for use in (offset, *sizes, *strides)]
         return cls.create(operands, [type], attributes, location=parser.location)
 
@@ -115,15 +121,42 @@ class ConstructMemoryView(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         sizes, strides = self.static_sizes, self.static_strides
         if len(sizes) != len(strides):
-            yield "static_sizes and static_strides must have equal length"
+            yield finding(
+                "static_sizes and static_strides must have equal length",
+                f"got {len(sizes)} sizes and {len(strides)} strides; every dimension has one of each",
+            )
         if sum(v == DYNAMIC for v in sizes) != len(self.sizes):
-            yield "number of dynamic size operands does not match kDynamic entries in static_sizes"
+            yield finding(
+                "number of dynamic size operands does not match kDynamic entries in static_sizes",
+                _dynamic_note(sizes, self.sizes),
+            )
         if sum(v == DYNAMIC for v in strides) != len(self.strides):
-            yield "number of dynamic stride operands does not match kDynamic entries in static_strides"
+            yield finding(
+                "number of dynamic stride operands does not match kDynamic entries in static_strides",
+                _dynamic_note(strides, self.strides),
+            )
         if not isinstance(self.result.type, MemRefType):
-            yield "result must be a memref type"
+            yield finding(
+                "result must be a memref type",
+                f"expected memref<...> of rank {len(sizes)}, got {self.result.type}",
+            )
         elif self.result.type.rank != len(sizes):
-            yield "result memref rank does not match sizes/strides length"
+            yield finding(
+                "result memref rank does not match sizes/strides length",
+                f"{self.result.type} has rank {self.result.type.rank}, but there are {len(sizes)} sizes",
+            )
+
+
+def _index_box(sizes: Sequence[int | None]) -> AffineSet:
+    """All coordinates from 0 to the sizes; dynamic sizes are symbols, from left to right."""
+    symbols = (Sym(i) for i in range(len(sizes)))
+    extents = [next(symbols) if size is None else size for size in sizes]
+    return AffineSet.box(*extents, num_symbols=sum(size is None for size in sizes))
+
+
+def _dynamic_note(static: DenseArrayAttr, dynamic: Sequence[Value]) -> str:
+    wanted = sum(value == DYNAMIC for value in static)
+    return f"{wanted} entries are {DYNAMIC} (dynamic), but {len(dynamic)} operands give values"
 
 
 def _mixed(static: DenseArrayAttr, dynamic: Sequence[Value]) -> tuple[int | Value, ...]:
@@ -167,19 +200,30 @@ class ConstructDistributedMemoryView(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         type = self.result.type
         if not isinstance(type, MemRefType):
-            yield "result must be a memref type"
+            yield finding("result must be a memref type", f"expected a ranked memref<...>, got {type}")
             return
         inputs = [v.type for v in self.memrefs]
         if not all(isinstance(t, MemRefType | UnrankedMemRefType) for t in inputs) or any(
             isinstance(t, UnrankedMemRefType) for t in inputs
         ):
-            yield "all inputs must be memref types"
+            got = ", ".join(map(str, inputs))
+            yield finding("all inputs must be memref types", f"expected ranked memrefs, got {got}")
             return
         ranked = [t for t in inputs if isinstance(t, MemRefType)]
-        if any(t.element != type.element for t in ranked):
-            yield "all input memrefs must have the same element type as the result"
-        if any(t.rank != type.rank for t in ranked):
-            yield "all input memrefs must have the same rank as the result"
+        for other in ranked:
+            if other.element != type.element:
+                yield finding(
+                    "all input memrefs must have the same element type as the result",
+                    f"the result has elements of {type.element}, but an input is {other}",
+                )
+                break
+        for other in ranked:
+            if other.rank != type.rank:
+                yield finding(
+                    "all input memrefs must have the same rank as the result",
+                    f"the result has rank {type.rank}, but an input is {other}",
+                )
+                break
 
 
 class ExtractKind(enum.IntEnum):
@@ -236,17 +280,27 @@ class RuntimeArgExtract(Operation):
         source, target = self.runtime_arg.type, self.result.type
         assert isinstance(source, RuntimeArgType)
         if self.kind.value not in tuple(ExtractKind):
-            yield "attribute 'kind' failed to satisfy constraint: value, granularity or upperbound (0 to 2)"
+            yield finding(
+                "attribute 'kind' failed to satisfy constraint: value, granularity or upperbound (0 to 2)",
+                f"got {self.kind.value}",
+            )
             return
         if self.what is ExtractKind.VALUE:
             if target != source.underlying:
-                yield (
+                yield finding(
                     f"result type ({target}) must match runtime_arg underlying type ({source.underlying}) "
-                    "when extracting value"
+                    "when extracting value",
+                    f"expected ... -> {source.underlying}; cast the result where another type is needed",
                 )
             return
         name = self.what.name.lower()
         if (source.granularity if self.what is ExtractKind.GRANULARITY else source.upperbound) is None:
-            yield f"cannot extract {name} from runtime_arg that doesn't have one"
+            yield finding(
+                f"cannot extract {name} from runtime_arg that doesn't have one",
+                f"state it in the type: !ktdp.runtime_arg<{source.underlying}, {name}=...>",
+            )
         elif not isinstance(target, IndexType):
-            yield f"result type must be index when extracting {name}, but got '{target}'"
+            yield finding(
+                f"result type must be index when extracting {name}, but got '{target}'",
+                "expected ... -> index",
+            )

@@ -10,7 +10,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import (
     DenseArrayAttr,
 )
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import BlockArgument, Operation, Region, UnregisteredOp, Value
 from ktir.location import UNKNOWN, Location
 from ktir.opdef import (
@@ -161,15 +161,22 @@ class Reduce(LinalgOp):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if len(self.arguments) % 2 or not self.arguments:
-            yield "expects as many inits as inputs, and at least one"
+            yield finding(
+                "expects as many inits as inputs, and at least one", f"got {len(self.arguments)} operands"
+            )
             return
         loops = rank(self.arguments[0].type)
         dims = self.dimensions.values
         if list(dims) != sorted(set(dims)):
-            yield f"dimensions must be sorted and unique, got {list(dims)}"
+            yield finding(
+                f"dimensions must be sorted and unique, got {list(dims)}", f"expected {sorted(set(dims))}"
+            )
             return
         if any(not 0 <= d < loops for d in dims):
-            yield f"dimensions for reduction should be in the range [0, {loops - 1}]."
+            yield finding(
+                f"dimensions for reduction should be in the range [0, {loops - 1}].",
+                f"the input is {self.arguments[0].type}, got {list(dims)}",
+            )
             return
         yield from LinalgOp.verify_op(self, verifier)
 
@@ -261,14 +268,18 @@ class Broadcast(_OneInOneOut):
         source, target = rank(self.arguments[0].type), rank(self.arguments[-1].type)
         added = len(self.dimensions)
         if source + added != target:
-            yield (
+            yield finding(
                 "input rank plus added dimensions does not match init rank. input rank: "
-                f"{source}, dimensions size: {added}, init rank: {target}"
+                f"{source}, dimensions size: {added}, init rank: {target}",
+                f"list the {max(target - source, 0)} dimensions of the result that the input does not have",
             )
             return
         for number, dim in enumerate(self.dimensions.values):
             if not 0 <= dim < target:
-                yield f"dimension {number} is out of range. expected range: [0, {target - 1}], got: {dim}"
+                yield finding(
+                    f"dimension {number} is out of range. expected range: [0, {target - 1}], got: {dim}",
+                    f"the result is {self.arguments[-1].type}",
+                )
                 return
         yield from LinalgOp.verify_op(self, verifier)
 
@@ -297,13 +308,17 @@ class Transpose(_OneInOneOut):
         order = self.permutation.values
         source, target = rank(self.arguments[0].type), rank(self.arguments[-1].type)
         if sorted(order) != list(range(len(order))):
-            yield "permutation is not valid"
+            yield finding(
+                "permutation is not valid",
+                f"expected the numbers 0 to {source - 1}, each once, got {list(order)}",
+            )
             return
         if len(order) != source or source != target:
-            yield (
+            yield finding(
                 f"size of permutation {len(order)} does not match the argument rank {source}"
                 if len(order) != source
-                else f"input rank {source} does not match init rank {target}"
+                else f"input rank {source} does not match init rank {target}",
+                f"from {self.arguments[0].type} to {self.arguments[-1].type} by {list(order)}",
             )
             return
         yield from LinalgOp.verify_op(self, verifier)
@@ -367,16 +382,17 @@ class Map(LinalgOp):
             _print_arguments(printer, self.mapper)
             printer.region(self.mapper, print_entry_arguments=False, owner=self.name)
 
-    def _verify_body(self) -> Iterator[str]:
+    def _verify_body(self) -> Iterator[Diagnostic]:
         if len(self.mapper.blocks) != 1:
-            yield "expects a region with one block"
+            yield finding("expects a region with one block", "it computes one element per iteration")
             return
         block = self.mapper.block
         wanted = [element(v.type) for v in self.input_values]
         if [a.type for a in block.arguments] != wanted:
-            yield (
+            yield finding(
                 f"expects number of operands to match the arity of mapper, but got: {len(wanted)} and "
-                f"{len(block.arguments)}"
+                f"{len(block.arguments)}",
+                f"expected arguments of types ({', '.join(map(str, wanted))})",
             )
             return
         yield from self._verify_yield()

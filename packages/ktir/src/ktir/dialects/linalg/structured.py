@@ -16,7 +16,7 @@ from ktir.attributes import (
     IntegerAttr,
     StringAttr,
 )
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, Region, Value
 from ktir.location import UNKNOWN, Location
 from ktir.opdef import (
@@ -137,78 +137,91 @@ class LinalgOp(Operation):
         operands = (*self.input_values, *self.output_values)
         maps, iterators = self.maps, self.iterators
         if len(maps) != len(operands):
-            yield (
+            yield finding(
                 f"expected the number of indexing_map ({len(maps)}) to be equal to the number of "
-                f"input/output operands ({len(operands)})"
+                f"input/output operands ({len(operands)})",
+                "one map for each operand: ins first, then outs",
             )
             return
         for number, (map, value) in enumerate(zip(maps, operands, strict=True)):
             if map.num_symbols:
-                yield f"unexpected symbols in indexing_map #{number}"
+                yield finding(
+                    f"unexpected symbols in indexing_map #{number}",
+                    "write dimensions in parentheses: (d0) -> (d0)",
+                )
             if map.num_dims != len(iterators):
-                yield (
+                yield finding(
                     f"expected indexing_map #{number} to have {len(iterators)} dim(s) to match the number "
-                    "of loops"
+                    "of loops",
+                    f"iterator_types lists {len(iterators)} loops, the map is affine_map<{map}>",
                 )
                 return
             if len(map.results) != rank(value.type):
-                yield (
+                yield finding(
                     f"expected operand rank ({rank(value.type)}) to match the result rank of indexing_map "
-                    f"#{number} ({len(map.results)})"
+                    f"#{number} ({len(map.results)})",
+                    f"operand #{number} is {value.type}, its map affine_map<{map}>",
                 )
                 return
         try:
             self.loop_extents()
         except ValueError as error:
-            yield str(error)
+            types = ", ".join(str(value.type) for value in operands)
+            yield finding(str(error), f"the operands are {types}; extents are not broadcast")
         yield from self._verify_results()
         yield from self._verify_body()
 
-    def _verify_results(self) -> Iterator[str]:
+    def _verify_results(self) -> Iterator[Diagnostic]:
         tensors = [v.type for v in self.output_values if isinstance(v.type, TensorType)]
         if [r.type for r in self.results] != tensors:
-            yield (
+            yield finding(
                 f"expected the number of tensor results ({len(self.results)}) and their types to match "
-                f"the tensor outputs ({len(tensors)})"
+                f"the tensor outputs ({len(tensors)})",
+                f"expected -> {', '.join(map(str, tensors)) or 'nothing'}: one result per tensor of outs",
             )
 
-    def _verify_body(self) -> Iterator[str]:
+    def _verify_body(self) -> Iterator[Diagnostic]:
         if len(self.regions[0].blocks) != 1:
-            yield "expects a region with one block"
+            yield finding("expects a region with one block", "it computes one element per iteration")
             return
         block = self.regions[0].block
         operands = (*self.input_values, *self.output_values)
         if len(block.arguments) != len(operands):
-            yield (
+            wanted = ", ".join(str(element(value.type)) for value in operands)
+            yield finding(
                 "expected as many non-induction variable region arguments as the number of input/output "
-                f"operands: {len(operands)} vs {len(block.arguments)}"
+                f"operands: {len(operands)} vs {len(block.arguments)}",
+                f"expected arguments of types ({wanted})",
             )
             return
         for number, (argument, value) in enumerate(zip(block.arguments, operands, strict=True)):
             if argument.type != element(value.type):
-                yield (
+                yield finding(
                     f"expected type of bb argument #{number} ('{argument.type}') to match element or self "
-                    f"type of the corresponding operand ('{element(value.type)}')"
+                    f"type of the corresponding operand ('{element(value.type)}')",
+                    f"operand #{number} is {value.type}",
                 )
         yield from self._verify_yield()
 
-    def _verify_yield(self) -> Iterator[str]:
+    def _verify_yield(self) -> Iterator[Diagnostic]:
         terminator = self.regions[0].block.terminator
         if not isinstance(terminator, Yield):
-            yield "expects its body to end in 'linalg.yield'"
+            yield finding("expects its body to end in 'linalg.yield'", f"it ends in '{terminator.name}'")
             return
         wanted = [element(v.type) for v in self.output_values]
         given = [v.type for v in terminator.values]
         if len(given) != len(wanted):
-            yield (
+            yield finding(
                 f"expected number of yield values ({len(given)}) to match the number of inits / outs "
-                f"operands of the enclosing LinalgOp ({len(wanted)})"
+                f"operands of the enclosing LinalgOp ({len(wanted)})",
+                f"expected linalg.yield of {', '.join(map(str, wanted))}",
             )
         for number, (have, want) in enumerate(zip(given, wanted, strict=False)):
             if have != want:
-                yield (
+                yield finding(
                     f"type of yield operand {number + 1} ('{have}') doesn't match the element type of the "
-                    f"enclosing linalg op ('{want}')"
+                    f"enclosing linalg op ('{want}')",
+                    f"expected linalg.yield of {', '.join(map(str, wanted))}",
                 )
 
 
@@ -229,14 +242,16 @@ class Index(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         parent = verifier.parent(self)
         if not isinstance(parent, LinalgOp):
-            yield "expected parent op with LinalgOp interface"
+            around = "the top level" if parent is None else f"'{parent.name}'"
+            yield finding("expected parent op with LinalgOp interface", f"it stands in {around}")
         elif not 0 <= self.dim.value < len(parent.iterators):
-            yield (
+            yield finding(
                 f"expected dim ({self.dim.value}) to be lower than the number of loops "
-                f"({len(parent.iterators)}) of the enclosing LinalgOp"
+                f"({len(parent.iterators)}) of the enclosing LinalgOp",
+                "loops are numbered from 0, in the order of the maps' dimensions",
             )
         if self.result.type != INDEX_TYPE:
-            yield f"result #0 must be index, but got '{self.result.type}'"
+            yield finding(f"result #0 must be index, but got '{self.result.type}'", "cast it where needed")
 
 
 def _parse_group(parser: OpParser, keyword: str) -> list[Value]:
@@ -379,9 +394,14 @@ class Generic(_InsOuts):
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         if any(kind not in ITERATOR_TYPES for kind in self.iterators):
-            yield "unexpected iterator_type"
+            yield finding(
+                "unexpected iterator_type", f"one of {', '.join(ITERATOR_TYPES)}; got {self.iterator_types}"
+            )
             return
         if len(self.maps) != len(self.indexing_maps):
-            yield "attribute 'indexing_maps' failed to satisfy constraint: AffineMap array attribute"
+            yield finding(
+                "attribute 'indexing_maps' failed to satisfy constraint: AffineMap array attribute",
+                f"got {self.indexing_maps}",
+            )
             return
         yield from LinalgOp.verify_op(self, verifier)
