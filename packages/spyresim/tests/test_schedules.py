@@ -39,6 +39,9 @@ def assert_same(parsed: ktir.Module, args: Any, **options: Any) -> Result:
         for name, array in first.outputs.items():
             assert np.array_equal(bits(array), bits(other.outputs[name])), name
         assert first.report.counters == other.report.counters
+        assert first.report.work is not None
+        assert other.report.work is not None
+        assert first.report.work.to_json() == other.report.work.to_json()
     return first
 
 

@@ -322,8 +322,9 @@ def _finish(
             known = ", ".join(result.outputs) or "none"
             raise ArgumentError(f"there is no output '{name}'; outputs: {known}", name)
     cycles = "" if result.report.cycles is None else f", {result.report.cycles:g} cycles"
+    limit = "" if result.report.bottleneck is None else f" (limited by {result.report.bottleneck})"
     click.echo(
-        f"{result.report.function} at level {result.report.level}: {result.report.tiles} tiles{cycles}"
+        f"{result.report.function} at level {result.report.level}: {result.report.tiles} tiles{cycles}{limit}"
     )
     for name, array in result.outputs.items():
         click.echo(f"  {name}: {array.dtype}{list(array.shape)}")

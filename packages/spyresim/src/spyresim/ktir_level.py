@@ -19,6 +19,7 @@ from ktir.ir import Operation, Value
 from ktir.machine import Machine
 from ktir.transforms import flatten
 from spyresim.arguments import Binding, bind
+from spyresim.cost import profile_of
 from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
@@ -32,6 +33,7 @@ from spyresim.sequential.order import Hazard, OrderShadow
 from spyresim.sequential.structured import STRUCTURED
 from spyresim.sequential.tensors import TENSORS
 from spyresim.sequential.turns import Schedule, Turns
+from spyresim.sequential.work import Work
 
 __all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir", "with_switches"]
 
@@ -97,6 +99,7 @@ def run_ktir(
                 bank, run.clocks, lambda hazard: _hazard(run, hazard, strict), _SCHEDULES[schedule]
             )
             bank.order = shadow if tiles > 1 else None
+            bank.meter = run.work.meter(device=bank is not run.scratchpad)
 
     turns = None if schedule is Schedule.LOCKSTEP else Turns[Any](schedule, seed)
     return run_bound(
@@ -190,6 +193,7 @@ def run_bound(
         loop_of=structure.loop_of,
         counters=Counters(),
         clocks=Clocks(tiles),
+        work=Work(tiles, machine.stick_bytes, profile_of(machine.cost_profile)),
         level=level,
         budget=budget,
     )
@@ -207,7 +211,11 @@ def run_bound(
         for buffer in binding.buffers
         if buffer.is_output and buffer.resident is None
     }
-    report = Report(level, kernel.symbol, tiles, run.counters, tuple(run.warnings))
+    work = run.work if level == "ktir" else None
+    cost = work.cost() if work is not None else None
+    cycles = None if cost is None else cost.cycles
+    warnings = tuple(run.warnings)
+    report = Report(level, kernel.symbol, tiles, run.counters, warnings, cycles, work=work, cost=cost)
     return Result(outputs, report)
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from spyresim.errors import UnsupportedError
 from spyresim.meaning.formats import Array
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from spyresim.cost import Cost
+    from spyresim.sequential.work import Work
 
 __all__ = ["Counters", "Report", "Result"]
 
@@ -33,7 +40,11 @@ class Counters:
 
 @attrs.frozen
 class Report:
-    """`level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``; no timing: `cycles` is None."""
+    """`level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``.
+
+    `cycles` are those of the timed engine at the levels of the device, and an estimate (`cost`, with the
+    roofline) at level ktir, where `work` has the counters of every tile; None elsewhere.
+    """
 
     level: str
     function: str
@@ -42,10 +53,23 @@ class Report:
     warnings: tuple[str, ...] = ()
     cycles: float | None = None
     details: Any = None
+    work: Work | None = attrs.field(default=None, eq=False)
+    cost: Cost | None = None
+
+    @property
+    def bottleneck(self) -> str | None:
+        """What limits the kernel, by the estimate of level ktir: memory, compute, ring, or nothing."""
+        return None if self.cost is None else str(self.cost.bottleneck)
+
+    def table(self) -> Table:
+        """What the kernel costs, for a terminal."""
+        if self.cost is None:
+            raise UnsupportedError(f"a table of costs at level {self.level}; level ktir has one")
+        return self.cost.table()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object (without `details`)."""
-        return {
+        """A JSON object (without `details`); with ``cost`` and ``per_tile`` at level ktir."""
+        document: dict[str, Any] = {
             "level": self.level,
             "function": self.function,
             "tiles": self.tiles,
@@ -53,6 +77,11 @@ class Report:
             "warnings": list(self.warnings),
             **self.counters.to_json(),
         }
+        if self.cost is not None:
+            document["cost"] = self.cost.to_json()
+        if self.work is not None:
+            document["per_tile"] = self.work.to_json()
+        return document
 
 
 @attrs.frozen(eq=False)

@@ -43,6 +43,10 @@ def page(
         parts += [roofline(engine), utilisation(engine)]
     if engine is not None and trace is not None:
         parts += [timeline(trace, units, engine.cycles), scratchpad_map(trace, units, engine.cycles)]
+    if report.cost is not None:
+        rows = [(name.strip(), value) for name, value in report.cost.rows()]
+        note = "An estimate: device memory, computation and ring one after another, for the slowest tile."
+        parts.append(section("Cost", table(("", f"profile {report.cost.profile.name}"), rows), note=note))
     parts.append(_counters(report))
     if compiled is not None:
         parts.append(passes(compiled))

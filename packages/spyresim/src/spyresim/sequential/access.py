@@ -43,6 +43,18 @@ class Pattern:
         return self.offsets().reshape(-1), 1
 
     @cached_property
+    def _distinct(self) -> dict[tuple[int, int, int], int]:
+        return {}
+
+    def distinct(self, item: int, block: int, start: int) -> int:
+        """How many blocks of bytes the elements of `item` bytes lie in, where offset 0 is at byte `start`."""
+        key = (item, block, start % block)
+        found = self._distinct.get(key)
+        if found is None:
+            found = self._distinct[key] = len(np.unique((self.touched(item, block) + start % block) // block))
+        return found
+
+    @cached_property
     def _touched(self) -> dict[tuple[int, int], IntArray]:
         return {}
 

@@ -32,7 +32,7 @@ def constant(run: Interpreter, frame: Frame, op: arith.Constant) -> Results:
 @BASIC.executes(func.Call)
 def call(run: Interpreter, frame: Frame, op: func.Call) -> Results:
     callee = run.lookup(op, _symbol(op.callee))
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     return run.call(callee, [frame[value] for value in op.operands], frame)
 
 
@@ -122,7 +122,7 @@ def _ragged_loop(
 
 def iterate(run: Interpreter, frame: Frame, op: scf.For, value: Array, carried: Results) -> Results:
     """One iteration; the values that it hands on."""
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     block = op.body.block
     frame.bind(block.arguments, [value, *carried])
     return run.run_block(block, frame)
@@ -146,7 +146,7 @@ def _while(run: Interpreter, frame: Frame, op: scf.While, carried: Results) -> R
     """Tiles iterate together as long as they agree; then those that go on form a batch of their own."""
     before, after = op.before.block, op.after.block
     while True:
-        run.counters.count(op.name, frame.batch)
+        run.count(op, frame)
         frame.bind(before.arguments, carried)
         condition, *passed = run.run_block(before, frame)
         assert isinstance(condition, np.ndarray)

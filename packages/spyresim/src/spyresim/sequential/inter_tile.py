@@ -69,7 +69,7 @@ def tile_count(frame: Frame) -> int:
 @INTER_TILE.executes(ktdp.InterTileProduce)
 def produce(run: Interpreter, frame: Frame, op: ktdp.InterTileProduce) -> Results:
     """Tiles of a group evaluate the region with the number of their group; others publish nothing."""
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     type = op.future_type
     groups = tuple(int(g) for g in type.groups.points()[:, 0])
     producers = op.producer_tiles_per_group.set
@@ -134,7 +134,10 @@ def _sources(
         raise DeadlockFault(
             f"deadlock: {missing[0]}, which has not produced here", site=site, waiting=missing
         )
+    sizes = {tile: sum(array.nbytes for array in given.partials) for tile, given in published.items()}
     for tile, sources in needed:
+        received = sum(sizes[p] for p in sources if p != tile)
+        run.work.receive(received, np.array([tile], np.int64))
         run.clocks.acquire(tile, [published[p].clock for p in sources])
     return found
 
@@ -163,7 +166,7 @@ def _deliver(
 @INTER_TILE.executes(ktdp.InterTileReduce)
 def reduce(run: Interpreter, frame: Frame, op: ktdp.InterTileReduce) -> Results:
     """A left fold over the producers by ascending tile; the identity only where there is no producer."""
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     future = _future(frame, op)
     consumers, dependency = op.consumer_tiles_per_group.set, op.producer_dependency_per_consumer
     sources = _sources(run, frame, op, future, consumers, dependency)
@@ -185,7 +188,7 @@ def reduce(run: Interpreter, frame: Frame, op: ktdp.InterTileReduce) -> Results:
 @INTER_TILE.executes(ktdp.InterTileConsume)
 def consume(run: Interpreter, frame: Frame, op: ktdp.InterTileConsume) -> Results:
     """Every consumer gets the contribution of its one producer, unchanged."""
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     future = _future(frame, op)
     consumers, dependency = op.consumer_tiles_per_group.set, op.producer_dependency_per_consumer
     sources = _sources(run, frame, op, future, consumers, dependency)

@@ -6,6 +6,7 @@ handler: their meaning is in `spyresim.meaning`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -27,6 +28,7 @@ from spyresim.sequential.clocks import Clocks
 from spyresim.sequential.memory import Bank, DeviceMemory
 from spyresim.sequential.turns import Turns
 from spyresim.sequential.values import RuntimeValue, merge, take, uniform
+from spyresim.sequential.work import Work
 
 __all__ = ["Diverged", "Frame", "Handler", "Handlers", "Interpreter", "grid_of"]
 
@@ -144,8 +146,8 @@ class Interpreter:
 
     `lookup` finds the function that a call names, `definer` the operation of a value, `loop_of` the operation
     whose block argument a value is. `clocks` say what is ordered for which tile; `domains` are the iteration
-    spaces of open structured operations; `plans` what is known of an operation for the whole run; `turns` is
-    there if tiles run by themselves.
+    spaces of open structured operations, `elements` how many points each of their scalar operations stands
+    for; `plans` is what is known of an operation for the whole run; `turns` is there if tiles run alone.
     """
 
     machine: Machine
@@ -157,18 +159,20 @@ class Interpreter:
     loop_of: Callable[[Value], Operation | None]
     counters: Counters
     clocks: Clocks
+    work: Work
     level: str = "ktir"
     budget: int = DEFAULT_BUDGET
     cache: dict[Any, Any] = attrs.field(factory=dict)
     plans: dict[Operation, object] = attrs.field(factory=dict)
     warnings: dict[str, None] = attrs.field(factory=dict)
     domains: list[tuple[int, ...]] = attrs.field(factory=list)
+    elements: list[int] = attrs.field(factory=list)
     turns: Turns[Any] | None = None
     _steps: int = 0
 
     def alone(self, turns: Turns[Any]) -> Interpreter:
         """The same run for one tile by itself."""
-        return attrs.evolve(self, domains=[], turns=turns, steps=0)
+        return attrs.evolve(self, domains=[], elements=[], turns=turns, steps=0)
 
     def plan(self, op: O, make: Callable[[O], P]) -> P:
         """What `make` finds out about an operation, once for the whole run."""
@@ -247,9 +251,19 @@ class Interpreter:
             array if array.ndim == rank else array.reshape(array.shape + (1,) * (rank - array.ndim))
             for array in operands
         ]
-        self.counters.count(op.name, frame.batch)
+        self.count(op, frame)
         tile = int(frame.tiles[0]) if frame.batch == 1 else None
-        return self.plan(op, self._application).apply(aligned, tile)
+        results = self.plan(op, self._application).apply(aligned, tile)
+        if self.elements:
+            self.work.vector(op, self.elements[-1], frame.tiles)
+        elif rank > 1 or (results and results[0].dtype.kind in "fV"):
+            self.work.vector(op, math.prod(results[0].shape[1:]), frame.tiles)
+        return results
+
+    def count(self, op: Operation, frame: Frame) -> None:
+        """Note that the tiles of a frame execute an operation."""
+        self.counters.count(op.name, frame.batch)
+        self.work.count(op.name, frame.tiles)
 
     def _application(self, op: Operation) -> Application:
         return Application.of(op, self.machine.f16_format)

@@ -376,7 +376,7 @@ def _checked_anchor(frame: Frame, op: Operation, tile: AccessTile) -> IntArray:
 
 @KERNELS.executes(ktdp.Load)
 def load(run: Interpreter, frame: Frame, op: ktdp.Load) -> Results:
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     tile = frame[op.operands[0]]
     _check_element(op, tile, op.results[0].type)
     match tile:
@@ -391,7 +391,7 @@ def load(run: Interpreter, frame: Frame, op: ktdp.Load) -> Results:
 
 @KERNELS.executes(ktdp.Store)
 def store(run: Interpreter, frame: Frame, op: ktdp.Store) -> Results:
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     data, tile = frame.array(op.operands[0]), frame[op.operands[1]]
     _check_element(op, tile, op.operands[0].type)
     match tile:

@@ -24,6 +24,7 @@ from spyresim.errors import (
 from spyresim.meaning.formats import Array, stretch
 from spyresim.sequential.access import IntArray, Nest, Pattern
 from spyresim.sequential.order import OrderShadow
+from spyresim.sequential.work import Meter
 
 __all__ = ["FILL_BYTE", "HOST", "Access", "Bank", "DeviceMemory", "Memory"]
 
@@ -125,6 +126,7 @@ class Bank(Memory):
         self.stick = stick
         self.grain = stick if grain is None else grain
         self.order: OrderShadow | None = None
+        self.meter: Meter | None = None
         self._numbered = numbered
         self._held = 0
         self._windows: dict[tuple[Nest, np.dtype[Any]], Array] = {}
@@ -182,9 +184,11 @@ class Bank(Memory):
         self._check(access, "read")
         blocks = self.blocks(access, self.grain)
         self._check_owners(access, blocks)
+        sticks = blocks if self.grain == self.stick else self.blocks(access, self.stick)
         if self.order is not None:
-            sticks = blocks if self.grain == self.stick else self.blocks(access, self.stick)
             self.order.note(access, sticks, False)
+        if self.meter is not None:
+            self.meter(access, sticks, False)
         return self._gather(access)
 
     def store(self, access: Access, data: Array) -> None:
@@ -196,6 +200,8 @@ class Bank(Memory):
         data = stretch(data, (len(access.tiles), *pattern.extents))
         if self.order is not None:
             self.order.note(access, sticks, True, data)
+        if self.meter is not None:
+            self.meter(access, sticks, True)
         self._claim(access, sticks)
         self._scatter(access, data)
         if not isinstance(pattern, Nest) or self._overlapping(access):

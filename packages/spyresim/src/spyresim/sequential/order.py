@@ -149,11 +149,11 @@ class OrderShadow:
         if self._log is not None and self._meets(event, blocks):
             self._refine(min(FINE, access.item, *(e.access.item for e in self._log)))
             blocks = self._blocks(access, sticks)
-        if self._log is None:
-            event = self._check(event, blocks, data)
-        else:
+        if self._log is not None:
             self._log.append(event)
-        self._remember(event, blocks, number)
+            self._remember_first(event, blocks, number)
+            return
+        self._remember(self._check(event, blocks, data), blocks, number)
 
     # -- blocks
 
@@ -199,6 +199,8 @@ class OrderShadow:
         if any(self._touched(last, event, blocks).any() for last in lasts):
             return True
         if not event.writing or len(event.who) < 2:
+            return False
+        if (blocks[1:].min(axis=1) > blocks[:-1].max(axis=1)).all():
             return False
         scratch = np.zeros(int(blocks.max()) + 1 - int(blocks.min()), np.int32)
         places = blocks - blocks.min()
@@ -263,6 +265,12 @@ class OrderShadow:
         return False
 
     # -- memory
+
+    def _remember_first(self, event: _Event, blocks: Blocks, number: int) -> None:
+        """Like `_remember` for blocks that nobody else has touched."""
+        if event.writing:
+            self._reads.tiles.reshape(-1)[blocks] = 0
+        (self._writes if event.writing else self._reads).set(blocks, event.who, number)
 
     def _remember(self, event: _Event, blocks: Blocks, number: int) -> None:
         who = np.broadcast_to(event.who, blocks.shape)

@@ -7,6 +7,7 @@ depends on the accumulator is done point by point.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -164,7 +165,7 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
     ]
     operands = [*inputs, *outputs]
     extents = plan.extents(op, operands)
-    run.counters.count(op.name, frame.batch)
+    run.count(op, frame)
     if plan.copied is not None and not plan.reduced:
         results = [to_domain(operands[plan.copied], plan.maps[plan.copied], extents)]
         return _finish(run, frame, op, plan, results, extents)
@@ -173,6 +174,10 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
         for array, map, same in zip(operands, plan.maps, plan.same, strict=True)
     ]
     run.domains.append(extents)
+    product = isinstance(op, _CONTRACTIONS)
+    run.elements.append(0 if product else math.prod(extents))
+    if product:
+        _count_product(run, frame, plan, extents)
     try:
         if plan.reduced:
             results = _fold(run, frame, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
@@ -182,6 +187,7 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
             results = [_array(value) for value in run.run_block(plan.block, frame)]
     finally:
         run.domains.pop()
+        run.elements.pop()
     return _finish(run, frame, op, plan, results, extents)
 
 
@@ -247,6 +253,9 @@ def _fold(
     needed = _needed(late, plan.block)
     loose = {value: frame.array(value) for value in needed if value not in folded}
     current: list[Array] = list(accumulators)
+    run.elements[-1] = min(
+        run.elements[-1], math.prod(n for d, n in enumerate(extents) if d not in plan.reduced)
+    )
     for point in itertools.product(*(range(extents[d]) for d in plan.reduced)):
         where = dict(zip(plan.reduced, point, strict=True))
         for value, array in loose.items():
@@ -284,7 +293,8 @@ def _short_fold(
     axes = [1 + d for d in reduced]
     found = fold(type(op), op.results[0].type, start, whole, axes, run.machine.f16_format)
     if found is not None:
-        run.counters.count(op.name, frame.batch)
+        run.count(op, frame)
+        run.work.vector(op, run.elements[-1], frame.tiles)
     return found
 
 
@@ -321,28 +331,37 @@ def _at(array: Array, where: dict[int, int]) -> Array:
 
 @STRUCTURED.executes(*_CONTRACTIONS)
 def contraction(run: Interpreter, frame: Frame, op: linalg.Matmul) -> Results:
-    """16-bit floats accumulate in f32 and are rounded once (ktir spec 5.5); other types run the body."""
+    """Products step by step: 16-bit floats accumulate in f32 and are rounded once (ktir spec 5.5), other
+    floats in their own type; integers run the body.
+    """
     element = element_or_self(op.outputs[0].type)
-    if not isinstance(element, FloatType) or element.width > 16:
-        return structured(run, frame, op)
     plan = run.plan(op, _Plan.of)
+    if not isinstance(element, FloatType):
+        return structured(run, frame, op)
     inputs = [whole(run, frame, op, value) for value in plan.inputs]
     initial = whole(run, frame, op, plan.outputs[0])
     extents = plan.extents(op, [*inputs, initial])
-    run.counters.count(op.name, frame.batch)
-    wide = [
-        to_domain(
-            float_format(value.type, run.machine.f16_format).widen(array).astype(np.float32), map, extents
-        )
+    run.count(op, frame)
+    _count_product(run, frame, plan, extents)
+    out = float_format(element, run.machine.f16_format)
+    wide = out.wide if element.width > 16 else np.dtype(np.float32)
+    factors = [
+        to_domain(float_format(value.type, run.machine.f16_format).widen(array).astype(wide), map, extents)
         for value, array, map in zip(op.operands, [*inputs, initial], plan.maps, strict=True)
     ]
     (loop,) = plan.reduced
-    total = wide[2]
+    total = factors[2]
     with np.errstate(all="ignore"):
         for k in range(extents[loop]):
-            total = total + _at(wide[0], {loop: k}) * _at(wide[1], {loop: k})
-    out = float_format(element, run.machine.f16_format)
+            total = total + _at(factors[0], {loop: k}) * _at(factors[1], {loop: k})
     return _finish(run, frame, op, plan, [out.narrow(total)], extents)
+
+
+def _count_product(run: Interpreter, frame: Frame, plan: _Plan, extents: Sequence[int]) -> None:
+    """The rows of a product are the loops of its left factor alone."""
+    left, right = (set(map.results) for map in plan.maps[:2])
+    rows = math.prod(extents[e.position] for e in left - right if isinstance(e, Dim))
+    run.work.matrix(rows, math.prod(extents) // rows if rows else 0, frame.tiles)
 
 
 @STRUCTURED.executes(linalg.Index)
