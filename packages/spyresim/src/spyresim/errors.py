@@ -19,10 +19,12 @@ __all__ = [
     "ControlFault",
     "DeadlockFault",
     "ExecutionFault",
+    "LiveBytes",
     "MemoryFault",
     "MisalignedFault",
     "OutOfRangeFault",
     "QueueFault",
+    "ScratchpadFault",
     "Site",
     "SpyresimError",
     "StaleReadFault",
@@ -132,6 +134,37 @@ class OutOfRangeFault(MemoryFault):
     """An access outside the view, the allocation or the memory; `limit` is the first byte behind it."""
 
     limit: int | None = field(default=None, kw_only=True)
+
+
+@frozen
+class LiveBytes:
+    """What takes bytes of a scratchpad: the type of a tensor or view, and the operation that made it."""
+
+    size: int
+    type: str
+    operation: str | None = None
+    location: Location | None = None
+
+    def __str__(self) -> str:
+        place = None if self.location is None else self.location.file_line_column()
+        where = "" if place is None else f" at {place[0]}:{place[1]}:{place[2]}"
+        return f"{self.size:>12}  {self.type}, made by '{self.operation}'{where}"
+
+
+@frozen(str=False)
+class ScratchpadFault(MemoryFault):
+    """What is alive does not fit into a scratchpad of `capacity` bytes; `live` is all, largest first."""
+
+    capacity: int = field(default=0, kw_only=True)
+    live: tuple[LiveBytes, ...] = field(default=(), kw_only=True)
+
+    @property
+    def table(self) -> str:
+        """One line for everything that is alive."""
+        return "\n".join(["       bytes  what", *(str(entry) for entry in self.live)])
+
+    def __str__(self) -> str:
+        return f"{_located(self.message, self.site)}\n{self.table}"
 
 
 @frozen(str=False)

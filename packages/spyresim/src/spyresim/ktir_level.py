@@ -23,10 +23,12 @@ from spyresim.cost import profile_of
 from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
+from spyresim.sequential.checks import Checks, OutOfRange, Unwritten
 from spyresim.sequential.clocks import Clocks
 from spyresim.sequential.inter_tile import INTER_TILE
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
 from spyresim.sequential.kernels import KERNELS
+from spyresim.sequential.live import LiveTensors
 from spyresim.sequential.memory import Bank, DeviceMemory
 from spyresim.sequential.memrefs import MEMREFS
 from spyresim.sequential.order import Hazard, OrderShadow
@@ -50,6 +52,9 @@ def run_ktir(
     schedule: Schedule | str = Schedule.LOCKSTEP,
     seed: int = 0,
     budget: int = DEFAULT_BUDGET,
+    out_of_range: OutOfRange | str = OutOfRange.ERROR,
+    unwritten: Unwritten | str = Unwritten.ERROR,
+    check_scratchpad: bool = False,
     scratchpad: Bank | None = None,
     first_address: int | None = None,
 ) -> Result:
@@ -65,6 +70,12 @@ def run_ktir(
             one operation of a tile drawn at random (``"random"``, by `seed`).
         budget: dynamic operations after which the run is given up (of all tiles together in lockstep, else of
             one tile).
+        out_of_range: what coordinates behind the end of a view do: ``"error"``, or ``"zero"`` (reads give 0,
+            writes are dropped).
+        unwritten: whether reading memory that nobody has written is a fault (``"error"``) or gives the fill
+            byte 0xCD (``"fill"``).
+        check_scratchpad: whether the tensors that are alive at once must fit into the scratchpad of a tile,
+            together with its views (`ScratchpadFault` has the table).
         scratchpad: the scratchpads to use, one instance a tile (see `Session`); default fresh ones.
         first_address: where buffers begin in device memory, in bytes.
 
@@ -92,6 +103,7 @@ def run_ktir(
     )
 
     schedule = Schedule(schedule)
+    checks = Checks(OutOfRange(out_of_range), Unwritten(unwritten), check_scratchpad)
 
     def watch(run: Interpreter, tiles: int) -> None:
         for bank in (run.scratchpad, *run.device.banks):
@@ -99,11 +111,21 @@ def run_ktir(
                 bank, run.clocks, lambda hazard: _hazard(run, hazard, strict), _SCHEDULES[schedule]
             )
             bank.order = shadow if tiles > 1 else None
+            bank.forgiving = checks.unwritten is Unwritten.FILL
             bank.meter = run.work.meter(device=bank is not run.scratchpad)
 
     turns = None if schedule is Schedule.LOCKSTEP else Turns[Any](schedule, seed)
     return run_bound(
-        module, kernel, binding, KTIR_HANDLERS, "ktir", budget, watch, scratchpad=scratchpad, turns=turns
+        module,
+        kernel,
+        binding,
+        KTIR_HANDLERS,
+        "ktir",
+        budget,
+        watch,
+        scratchpad=scratchpad,
+        turns=turns,
+        checks=checks,
     )
 
 
@@ -155,6 +177,7 @@ def run_bound(
     grain: int | None = None,
     scratchpad: Bank | None = None,
     turns: Turns[Any] | None = None,
+    checks: Checks = Checks(),
 ) -> Result:
     """Execute a kernel on bound arguments with a table of handlers.
 
@@ -196,6 +219,8 @@ def run_bound(
         work=Work(tiles, machine.stick_bytes, profile_of(machine.cost_profile)),
         level=level,
         budget=budget,
+        checks=checks,
+        live=LiveTensors(machine.scratchpad_bytes) if checks.scratchpad else None,
     )
     if prepare is not None:
         prepare(run, tiles)

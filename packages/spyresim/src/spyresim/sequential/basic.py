@@ -125,6 +125,8 @@ def iterate(run: Interpreter, frame: Frame, op: scf.For, value: Array, carried: 
     run.count(op, frame)
     block = op.body.block
     frame.bind(block.arguments, [value, *carried])
+    if run.live is not None:
+        run.live.bind(block.arguments, [value, *carried])
     return run.run_block(block, frame)
 
 

@@ -24,7 +24,9 @@ from spyresim.meaning.formats import Array
 from spyresim.meaning.table import Application
 from spyresim.report import Counters
 from spyresim.sequential.access import IntArray
+from spyresim.sequential.checks import STRICT, Checks
 from spyresim.sequential.clocks import Clocks
+from spyresim.sequential.live import LiveTensors
 from spyresim.sequential.memory import Bank, DeviceMemory
 from spyresim.sequential.turns import Turns
 from spyresim.sequential.values import RuntimeValue, merge, take, uniform
@@ -147,7 +149,8 @@ class Interpreter:
     `lookup` finds the function that a call names, `definer` the operation of a value, `loop_of` the operation
     whose block argument a value is. `clocks` say what is ordered for which tile; `domains` are the iteration
     spaces of open structured operations, `elements` how many points each of their scalar operations stands
-    for; `plans` is what is known of an operation for the whole run; `turns` is there if tiles run alone.
+    for; `plans` is what is known of an operation for the whole run; `turns` is there if tiles run alone,
+    `live` if what is alive must fit into the scratchpads.
     """
 
     machine: Machine
@@ -168,11 +171,15 @@ class Interpreter:
     domains: list[tuple[int, ...]] = attrs.field(factory=list)
     elements: list[int] = attrs.field(factory=list)
     turns: Turns[Any] | None = None
+    checks: Checks = STRICT
+    live: LiveTensors | None = None
     _steps: int = 0
 
     def alone(self, turns: Turns[Any]) -> Interpreter:
         """The same run for one tile by itself."""
-        return attrs.evolve(self, domains=[], elements=[], turns=turns, steps=0)
+        return attrs.evolve(
+            self, domains=[], elements=[], turns=turns, live=self.live and self.live.fork(), steps=0
+        )
 
     def plan(self, op: O, make: Callable[[O], P]) -> P:
         """What `make` finds out about an operation, once for the whole run."""
@@ -218,6 +225,9 @@ class Interpreter:
                 return self._run_apart(block, index, frame, split.groups)
             if op.results:
                 frame.bind(op.results, results)
+            if self.live is not None:
+                self.live.define(op, results)
+                self.live.drop(self.live.dead_after(block, index))
         return ()
 
     def _run_apart(self, block: Block, index: int, frame: Frame, groups: Sequence[IntArray]) -> Results:
@@ -225,7 +235,11 @@ class Interpreter:
         op = block.operations[index]
         if len(groups) < 2:
             raise ExecutionFault("tiles cannot be separated", site=Site(op.name, op.location))
-        parts = [(group, self._run(block, index, frame.restrict(group))) for group in groups]
+        parts, before = [], self.live
+        for group in groups:
+            self.live = None if before is None else before.fork()
+            parts.append((group, self._run(block, index, frame.restrict(group))))
+        self.live = before
         return merge(frame.batch, parts, Site(op.name, op.location))
 
     def execute(self, op: Operation, frame: Frame) -> Results:

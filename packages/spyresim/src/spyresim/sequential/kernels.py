@@ -14,14 +14,22 @@ from ktir.dtypes import element_bytes
 from ktir.ir import Operation, Value
 from ktir.machine import AddressUnit
 from ktir.types import Type, element_or_self
-from spyresim.errors import ExecutionFault, OutOfRangeFault, Site, unsupported
-from spyresim.meaning.formats import Array, held_dtype
+from spyresim.errors import ExecutionFault, Site, unsupported
+from spyresim.meaning.formats import Array
 from spyresim.sequential.access import IntArray, Nest, Pattern, Scattered
+from spyresim.sequential.checks import OutOfRange
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
-from spyresim.sequential.memory import Access
-from spyresim.sequential.values import AccessTile, Batched, View, spread
+from spyresim.sequential.transfers import (
+    check_box,
+    element_anchor,
+    load_points,
+    load_view,
+    store_points,
+    store_view,
+)
+from spyresim.sequential.values import AccessTile, DistributedView, PointTile, View
 
-__all__ = ["KERNELS", "load_view", "pattern_of", "store_view"]
+__all__ = ["KERNELS", "pattern_of"]
 
 KERNELS = Handlers()
 
@@ -82,22 +90,6 @@ def memory_view(run: Interpreter, frame: Frame, op: ktdp.ConstructMemoryView) ->
             raise unsupported(op, f"memory space {space}")
 
 
-@attrs.frozen(eq=False)
-class DistributedView(Batched):
-    """Views of parts, each with the set of global coordinates that it holds (and that set's corner)."""
-
-    parts: tuple[View, ...]
-    sets: tuple[tuple[AffineSet, tuple[int, ...]], ...]
-    corners: tuple[tuple[int, ...], ...]
-
-    @property
-    def element(self) -> Type:
-        return self.parts[0].element
-
-    def take(self, positions: IntArray) -> DistributedView:
-        return attrs.evolve(self, parts=tuple(part.take(positions) for part in self.parts))
-
-
 @KERNELS.executes(ktdp.ConstructDistributedMemoryView)
 def distributed_view(run: Interpreter, frame: Frame, op: ktdp.ConstructDistributedMemoryView) -> Results:
     parts, sets, corners = [], [], []
@@ -120,19 +112,6 @@ def distributed_view(run: Interpreter, frame: Frame, op: ktdp.ConstructDistribut
 
 
 # -- access tiles
-
-
-@attrs.frozen(eq=False)
-class PointTile(Batched):
-    """Any coordinates: `points` has shape (batch, count, rank), the data has shape `extents`."""
-
-    view: View | DistributedView
-    points: IntArray
-    extents: tuple[int, ...]
-
-    def take(self, positions: IntArray) -> PointTile:
-        points = self.points if self.points.shape[0] == 1 else self.points[positions]
-        return attrs.evolve(self, view=self.view.take(positions), points=points)
 
 
 def _tile_extents(
@@ -234,7 +213,7 @@ def access_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructAccessTile) ->
                 points, order = op.access_tile_set.set, op.access_tile_order.map
                 found = plan.patterns[key] = pattern_of(op, points, order, symbols, op.type, view.strides)
             pattern, box = found
-            return [AccessTile(view, anchor, pattern, box)]
+            return [AccessTile(view, anchor, pattern, box, (op, symbols))]
         case DistributedView():
             points, order = op.access_tile_set.set, op.access_tile_order.map
             rows, extents = ordered_points(op, points, order, symbols, op.type)
@@ -284,7 +263,7 @@ def indirect_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructIndirectAcce
             if filled
             else np.zeros((1, len(rows), 0), np.int64)
         )
-        columns.append(_load_points(run, frame, op, PointTile(table, where, (len(rows),))).astype(np.int64))
+        columns.append(load_points(run, frame, op, PointTile(table, where, (len(rows),))).astype(np.int64))
     points = (
         np.stack(np.broadcast_arrays(*columns), axis=-1) if columns else np.zeros((1, len(rows), 0), np.int64)
     )
@@ -294,84 +273,22 @@ def indirect_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructIndirectAcce
 # -- loads and stores
 
 
-def load_view(
-    run: Interpreter, frame: Frame, op: Operation, view: View, anchor: IntArray, pattern: Pattern
-) -> Array:
-    """Data of shape (batch, *extents) at ``anchor`` elements (shape (batch,)) of a view; no bounds check."""
-    access = _access(run, frame, op, view, anchor, pattern)
-    run.counters.bytes_read[view.memory.label] += frame.batch * pattern.size * access.item
-    return view.memory.load(access)
-
-
-def store_view(
-    run: Interpreter,
-    frame: Frame,
-    op: Operation,
-    view: View,
-    anchor: IntArray,
-    pattern: Pattern,
-    data: Array,
-) -> None:
-    """Store data of shape (batch, *extents)."""
-    access = _access(run, frame, op, view, anchor, pattern, data.shape[0])
-    run.counters.bytes_written[view.memory.label] += frame.batch * pattern.size * access.item
-    view.memory.store(access, data)
-
-
-def _access(
-    run: Interpreter,
-    frame: Frame,
-    op: Operation,
-    view: View,
-    anchor: IntArray,
-    pattern: Pattern,
-    data_batch: int = 1,
-) -> Access:
-    dtype = held_dtype(view.element, run.machine.f16_format)
-    starts = np.atleast_1d(view.base + anchor * dtype.itemsize)
-    if view.row is None or data_batch != 1:
-        starts = spread(starts, frame.batch)
-    batch = len(starts)
-    tiles = frame.tiles if batch == frame.batch else frame.tiles[:1]
-    rows = tiles if view.row is None else np.full(batch, view.row, np.int64)
-    everyone = frame.tiles if batch == 1 and frame.batch > 1 else None
-    return Access(tiles, rows, starts, pattern, dtype, run.site(op), view.owner, everyone)
-
-
-def element_anchor(view: View, anchor: IntArray) -> IntArray:
-    """Coordinates (batch, rank) as element offsets (batch,)."""
-    return np.asarray((anchor * np.array(view.strides, np.int64)).sum(axis=1))
-
-
-def check_box(
-    tiles: IntArray,
-    op: Operation,
-    sizes: Sequence[int],
-    anchor: IntArray,
-    box: Sequence[tuple[int, int]],
-    memory: str,
-) -> None:
-    """Every accessed coordinate must lie in ``[0, size)`` (ktir spec 4.5)."""
-    low = anchor + np.array([low for low, _ in box], np.int64)
-    high = anchor + np.array([high for _, high in box], np.int64)
-    bad = (low < 0) | (high >= np.array(sizes, np.int64))
-    if bad.any():
-        position, axis = (int(v) for v in np.argwhere(bad)[0])
-        corner = low if low[position, axis] < 0 else high
-        coordinate = tuple(int(v) for v in corner[position])
-        tile = int(tiles[position]) if len(anchor) == len(tiles) else int(tiles[0])
-        raise OutOfRangeFault(
-            f"coordinate {coordinate} is outside the view of shape {tuple(sizes)}",
-            site=Site(op.name, op.location, tile),
-            memory=memory,
-            coordinate=coordinate,
-        )
-
-
 def _checked_anchor(frame: Frame, op: Operation, tile: AccessTile) -> IntArray:
     if tile.box is not None:
         check_box(frame.tiles, op, tile.view.sizes, tile.anchor, tile.box, tile.view.memory.label)
     return element_anchor(tile.view, tile.anchor)
+
+
+def _cut(run: Interpreter, tile: AccessTile) -> AccessTile | PointTile:
+    """The tile point by point if it leaves its view and the points outside are to be left out."""
+    if run.checks.out_of_range is OutOfRange.ERROR or tile.box is None:
+        return tile
+    high = tile.anchor + np.array([high for _, high in tile.box], np.int64)
+    if (high < np.array(tile.view.sizes, np.int64)).all():
+        return tile
+    op, symbols = tile.origin
+    rows, extents = ordered_points(op, op.access_tile_set.set, op.access_tile_order.map, symbols, op.type)
+    return PointTile(tile.view, tile.anchor[:, None, :] + rows[None, :, :], extents)
 
 
 @KERNELS.executes(ktdp.Load)
@@ -379,12 +296,12 @@ def load(run: Interpreter, frame: Frame, op: ktdp.Load) -> Results:
     run.count(op, frame)
     tile = frame[op.operands[0]]
     _check_element(op, tile, op.results[0].type)
-    match tile:
-        case AccessTile():
+    match _cut(run, tile) if isinstance(tile, AccessTile) else tile:
+        case AccessTile() as tile:
             anchor = _checked_anchor(frame, op, tile)
             return [load_view(run, frame, op, tile.view, anchor, tile.pattern)]
-        case PointTile():
-            return [_load_points(run, frame, op, tile)]
+        case PointTile() as tile:
+            return [load_points(run, frame, op, tile)]
         case _:
             raise unsupported(op, "a load from something other than an access tile")
 
@@ -394,14 +311,14 @@ def store(run: Interpreter, frame: Frame, op: ktdp.Store) -> Results:
     run.count(op, frame)
     data, tile = frame.array(op.operands[0]), frame[op.operands[1]]
     _check_element(op, tile, op.operands[0].type)
-    match tile:
-        case AccessTile():
+    match _cut(run, tile) if isinstance(tile, AccessTile) else tile:
+        case AccessTile() as tile:
             anchor = _checked_anchor(frame, op, tile)
             _check_shape(op, data, tile.pattern.extents)
             store_view(run, frame, op, tile.view, anchor, tile.pattern, data)
-        case PointTile():
+        case PointTile() as tile:
             _check_shape(op, data, tile.extents)
-            _store_points(run, frame, op, tile, data)
+            store_points(run, frame, op, tile, data)
         case _:
             raise unsupported(op, "a store to something other than an access tile")
     return ()
@@ -422,83 +339,3 @@ def _check_shape(op: Operation, data: Array, extents: tuple[int, ...]) -> None:
             f"data of shape {data.shape[1:]} for an access tile of shape {extents}",
             site=Site(op.name, op.location),
         )
-
-
-def _element_accesses(
-    run: Interpreter, frame: Frame, op: Operation, tile: PointTile, batch: int
-) -> list[tuple[View, IntArray, Access]]:
-    """One scalar access per point: (view, positions in the flattened points, access)."""
-    points = spread(tile.points, batch)
-    count = points.shape[1]
-    flat = points.reshape(batch * count, -1)
-    tile_of = np.repeat(np.arange(batch), count)
-    scalar = Nest((), ())
-    found: list[tuple[View, IntArray, Access]] = []
-    if isinstance(tile.view, View):
-        box = [(0, 0)] * flat.shape[1]
-        if len(flat):
-            tiles = frame.tiles[tile_of] if batch == frame.batch else frame.tiles[:1]
-            check_box(tiles, op, tile.view.sizes, flat, box, tile.view.memory.label)
-        pieces = [(tile.view, np.arange(len(flat)), flat)]
-    else:
-        pieces = _route(frame, op, tile.view, flat, tile_of)
-    for view, positions, local in pieces:
-        dtype = held_dtype(view.element, run.machine.f16_format)
-        owners = tile_of[positions]
-        base = spread(view.base, batch)[owners] if batch > 1 else np.broadcast_to(view.base[:1], owners.shape)
-        starts = base + element_anchor(view, local) * dtype.itemsize
-        tiles = frame.tiles[owners] if batch == frame.batch else np.full(len(owners), frame.tiles[0])
-        rows = tiles if view.row is None else np.full(len(owners), view.row, np.int64)
-        everyone = frame.tiles if batch == 1 and frame.batch > 1 else None
-        access = Access(tiles, rows, starts, scalar, dtype, run.site(op), view.owner, everyone)
-        found.append((view, positions, access))
-    return found
-
-
-def _route(
-    frame: Frame, op: Operation, view: DistributedView, flat: IntArray, tile_of: IntArray
-) -> list[tuple[View, IntArray, IntArray]]:
-    """Which part holds each coordinate (the first that does), with local coordinates."""
-    open_ = np.ones(len(flat), np.bool_)
-    pieces: list[tuple[View, IntArray, IntArray]] = []
-    columns = [flat[:, d] for d in range(flat.shape[1])]
-    for part, (coordinates, symbols), corner in zip(view.parts, view.sets, view.corners, strict=True):
-        mask = coordinates.mask(columns, symbols) & open_ if columns else open_
-        positions = np.flatnonzero(mask)
-        open_ &= ~mask
-        if len(positions):
-            pieces.append((part, positions, flat[positions] - np.array(corner, np.int64)))
-    if open_.any():
-        position = int(np.argmax(open_))
-        coordinate = tuple(int(v) for v in flat[position])
-        tile = int(frame.tiles[tile_of[position]]) if len(frame.tiles) > tile_of[position] else None
-        raise OutOfRangeFault(
-            f"coordinate {coordinate} is in no part of the distributed view",
-            site=Site(op.name, op.location, tile),
-            memory="distributed view",
-            coordinate=coordinate,
-        )
-    return pieces
-
-
-def _is_local(view: View | DistributedView) -> bool:
-    views = (view,) if isinstance(view, View) else view.parts
-    return any(v.row is None or v.base.shape[0] != 1 for v in views)
-
-
-def _load_points(run: Interpreter, frame: Frame, op: Operation, tile: PointTile) -> Array:
-    batch = frame.batch if tile.points.shape[0] != 1 or _is_local(tile.view) else 1
-    count = tile.points.shape[1]
-    out = np.empty(batch * count, held_dtype(tile.view.element, run.machine.f16_format))
-    for view, positions, access in _element_accesses(run, frame, op, tile, batch):
-        out[positions] = view.memory.load(access)
-        run.counters.bytes_read[view.memory.label] += len(positions) * access.item * frame.batch // batch
-    return out.reshape(batch, *tile.extents)
-
-
-def _store_points(run: Interpreter, frame: Frame, op: Operation, tile: PointTile, data: Array) -> None:
-    batch = frame.batch
-    flat = spread(data, batch).reshape(batch * tile.points.shape[1])
-    for view, positions, access in _element_accesses(run, frame, op, tile, batch):
-        view.memory.store(access, flat[positions])
-        run.counters.bytes_written[view.memory.label] += len(positions) * access.item

@@ -109,6 +109,7 @@ class Bank(Memory):
     """`instances` memories of `size` bytes each; the backing store grows to what is touched.
 
     Who has written is known for every `grain` bytes (a divisor of the stick): only that owner may read them.
+    A `forgiving` bank lets everybody read what nobody has written.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Bank(Memory):
         self.grain = stick if grain is None else grain
         self.order: OrderShadow | None = None
         self.meter: Meter | None = None
+        self.forgiving = False
         self._numbered = numbered
         self._held = 0
         self._windows: dict[tuple[Nest, np.dtype[Any]], Array] = {}
@@ -281,6 +283,8 @@ class Bank(Memory):
     def _check_owners(self, access: Access, blocks: IntArray) -> None:
         owners = self._owner.reshape(-1)[blocks]
         bad = owners != access.owner
+        if self.forgiving:
+            bad &= owners != NOBODY
         if not bad.any():
             return
         position, column = (int(v) for v in np.argwhere(bad)[0])

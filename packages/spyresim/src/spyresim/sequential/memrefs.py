@@ -15,7 +15,7 @@ from spyresim.errors import ExecutionFault, Site, unsupported
 from spyresim.meaning.formats import Array, held_dtype
 from spyresim.sequential.access import IntArray, Nest
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
-from spyresim.sequential.kernels import check_box, element_anchor, load_view, store_view
+from spyresim.sequential.transfers import check_box, element_anchor, load_view, store_view
 from spyresim.sequential.values import View
 
 __all__ = ["MEMREFS", "view_of"]

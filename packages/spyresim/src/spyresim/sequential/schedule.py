@@ -29,10 +29,10 @@ from spyresim.meaning.formats import Array
 from spyresim.sequential.access import IntArray, Nest
 from spyresim.sequential.basic import BASIC, call
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
-from spyresim.sequential.kernels import check_box, element_anchor, load_view, store_view
 from spyresim.sequential.memory import HOST, Bank, Memory
 from spyresim.sequential.memrefs import MEMREFS, view_of
 from spyresim.sequential.structured import whole
+from spyresim.sequential.transfers import check_box, element_anchor, load_view, store_view
 from spyresim.sequential.values import Batched, View
 
 __all__ = ["SCHEDULE", "Hardware"]

@@ -23,7 +23,7 @@ from spyresim.meaning.formats import Array, float_format, held_dtype, stretch
 from spyresim.sequential.access import Nest
 from spyresim.sequential.folds import fold
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
-from spyresim.sequential.kernels import load_view, store_view
+from spyresim.sequential.transfers import load_view, store_view
 from spyresim.sequential.values import View
 
 __all__ = ["STRUCTURED", "whole"]

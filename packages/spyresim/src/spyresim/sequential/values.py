@@ -12,13 +12,26 @@ from typing import TypeAlias
 import attrs
 import numpy as np
 
+from ktir.affine import AffineSet
+from ktir.dialects import ktdp
 from ktir.types import Type
 from spyresim.errors import Site, UnsupportedError
 from spyresim.meaning.formats import Array
 from spyresim.sequential.access import IntArray, Pattern
 from spyresim.sequential.memory import HOST, Memory
 
-__all__ = ["AccessTile", "Batched", "RuntimeValue", "View", "merge", "spread", "take", "uniform"]
+__all__ = [
+    "AccessTile",
+    "Batched",
+    "DistributedView",
+    "PointTile",
+    "RuntimeValue",
+    "View",
+    "merge",
+    "spread",
+    "take",
+    "uniform",
+]
 
 
 class Batched:
@@ -57,16 +70,46 @@ class AccessTile(Batched):
     """Coordinates of a view: the pattern's offsets count from element `anchor` of the view.
 
     `anchor` has shape (batch, rank); `box` are the inclusive bounds of the relative points per dimension
-    (None: no point).
+    (None: no point); `origin` is the operation that made it, with its symbols.
     """
 
     view: View
     anchor: IntArray
     pattern: Pattern
     box: tuple[tuple[int, int], ...] | None
+    origin: tuple[ktdp.ConstructAccessTile, tuple[int, ...]]
 
     def take(self, positions: IntArray) -> AccessTile:
         return attrs.evolve(self, view=self.view.take(positions), anchor=_take(self.anchor, positions))
+
+
+@attrs.frozen(eq=False)
+class DistributedView(Batched):
+    """Views of parts, each with the set of global coordinates that it holds (and that set's corner)."""
+
+    parts: tuple[View, ...]
+    sets: tuple[tuple[AffineSet, tuple[int, ...]], ...]
+    corners: tuple[tuple[int, ...], ...]
+
+    @property
+    def element(self) -> Type:
+        return self.parts[0].element
+
+    def take(self, positions: IntArray) -> DistributedView:
+        return attrs.evolve(self, parts=tuple(part.take(positions) for part in self.parts))
+
+
+@attrs.frozen(eq=False)
+class PointTile(Batched):
+    """Any coordinates: `points` has shape (batch, count, rank), the data has shape `extents`."""
+
+    view: View | DistributedView
+    points: IntArray
+    extents: tuple[int, ...]
+
+    def take(self, positions: IntArray) -> PointTile:
+        points = self.points if self.points.shape[0] == 1 else self.points[positions]
+        return attrs.evolve(self, view=self.view.take(positions), points=points)
 
 
 def _take(array: Array, positions: IntArray) -> Array:
