@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from spyresim.cost import profile_of
 from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
-from spyresim.sequential.checks import Checks, OutOfRange, Unwritten
+from spyresim.sequential.checks import STRICT, Checks, OutOfRange, Unwritten
 from spyresim.sequential.clocks import Clocks
 from spyresim.sequential.inter_tile import INTER_TILE
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
@@ -37,9 +37,21 @@ from spyresim.sequential.tensors import TENSORS
 from spyresim.sequential.turns import Schedule, Turns
 from spyresim.sequential.work import Work
 
-__all__ = ["KTIR_HANDLERS", "run_bound", "run_ktir", "with_switches"]
+__all__ = ["KTIR_HANDLERS", "RunOptions", "run_bound", "run_ktir", "with_switches"]
 
 KTIR_HANDLERS = BASIC.extended(KERNELS, INTER_TILE, TENSORS, STRUCTURED, MEMREFS)
+
+
+class RunOptions(TypedDict, total=False):
+    """What `run_ktir` and `Session.run` take besides; `run_ktir` says what each means."""
+
+    strict: bool
+    schedule: Schedule | str
+    seed: int
+    budget: int
+    out_of_range: OutOfRange | str
+    unwritten: Unwritten | str
+    check_scratchpad: bool
 
 
 def run_ktir(
@@ -177,7 +189,7 @@ def run_bound(
     grain: int | None = None,
     scratchpad: Bank | None = None,
     turns: Turns[Any] | None = None,
-    checks: Checks = Checks(),
+    checks: Checks = STRICT,
 ) -> Result:
     """Execute a kernel on bound arguments with a table of handlers.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 
@@ -11,10 +12,9 @@ from ktir.layout import Layout, LinearLayout, from_device_bytes, to_device_bytes
 from ktir.machine import Machine
 from ktir.types import Type
 from spyresim.arguments import Resident
-from spyresim.ktir_level import run_ktir
+from spyresim.ktir_level import RunOptions, run_ktir
 from spyresim.meaning.formats import Array
 from spyresim.report import Result
-from spyresim.sequential.interpreter import DEFAULT_BUDGET
 from spyresim.sequential.memory import Bank
 
 __all__ = ["Session"]
@@ -75,9 +75,7 @@ class Session:
         module: Module,
         function: str | None = None,
         args: Mapping[str, object] | None = None,
-        *,
-        strict: bool = False,
-        budget: int = DEFAULT_BUDGET,
+        **options: Unpack[RunOptions],
     ) -> Result:
         """`run_ktir` on this machine; arguments may be what `place` and `allocate` gave.
 
@@ -88,8 +86,7 @@ class Session:
             function,
             args,
             self.machine,
-            strict=strict,
-            budget=budget,
             scratchpad=self._scratchpad,
             first_address=self._next,
+            **options,
         )

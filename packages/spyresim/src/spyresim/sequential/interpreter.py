@@ -178,7 +178,12 @@ class Interpreter:
     def alone(self, turns: Turns[Any]) -> Interpreter:
         """The same run for one tile by itself."""
         return attrs.evolve(
-            self, domains=[], elements=[], turns=turns, live=self.live and self.live.fork(), steps=0
+            self,
+            domains=[],
+            elements=[],
+            turns=turns,
+            live=None if self.live is None else self.live.fork(),
+            steps=0,
         )
 
     def plan(self, op: O, make: Callable[[O], P]) -> P:
