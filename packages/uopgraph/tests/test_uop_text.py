@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from uopgraph import (
     AxisType,
+    BottomUpGate,
     BufferizeOpts,
     EncodingError,
     KernelInfo,
@@ -88,6 +92,19 @@ def test_python_form() -> None:
     assert pyrender(A + 1).splitlines()[-1] == "c3 = UOp(Ops.ADD, dtypes.weakint, (c1, c2,))"
 
 
+@pytest.mark.sweep(default=40, full=2_000)
+def test_python_form_of_random_graphs(cases: int) -> None:
+    """uopgraph checklist 73."""
+    for seed in range(cases):
+        rng = random.Random(seed)
+        x = random_expression(rng, 3).valid(rng.randint(0, 9) > A)
+        p = UOp.param(
+            0, rng.choice([dtypes.float16, dtypes.int8]), (40, B), rng.choice(["cpu", ("d0", "d1")])
+        )
+        root = UOp.make_sink(p.index(x).store(p.index(x + 1).load() * 0.5), p.permute(1, 0).rtag(seed))
+        assert pyeval(pyrender(root)) is root
+
+
 def test_repr_writes_shared_nodes_once() -> None:
     """checklist 74"""
     s = A + B
@@ -144,6 +161,10 @@ def test_profile_counts() -> None:
     assert y is x.simplify()
     assert sum(s.hits for s in p.stats.values()) > 2
     assert all(s.hits + s.misses == s.tries for s in p.stats.values())
+    assert set(p.stats) == set(symbolic.rules)  # also those that no node of this graph could match
+    silent = sum(s.hits == 0 for s in p.stats.values())
+    assert p.table().endswith(f"{silent} of {len(symbolic.rules)} rules never fired")
+    assert {"hits", "misses"}.isdisjoint(vars(PatternMatcher))
     assert "rules never fired" in p.table()
     assert [s.name for s in p.spans] == ["simplify"]
     assert p.groups == []
@@ -158,9 +179,72 @@ def test_replay_ends_in_the_result() -> None:
     steps = list(t.replay(record))
     assert len(steps) == len(record.matches) > 3
     assert steps[-1].graph is y
+    assert all(s.changed or s.after in s.before.backward_slice for s in steps)
+    product = next(s for s in steps if s.before is A * 0)
+    assert product.diff.splitlines()[-1] == "+%0 = CONST weakint 0"
     assert t.node(record.root) is x
     assert record.result is not None
     assert t.node(record.result) is y
+
+
+def random_expression(rng: random.Random, depth: int) -> UOp:
+    if depth == 0:
+        return rng.choice([A, B, UOp.const(rng.randint(-4, 9))])
+    a, b = (random_expression(rng, depth - 1) for _ in range(2))
+    k = rng.choice([2, 3, 4, 6, 12])
+    return rng.choice([a + b, a * k, a // k, a % k, a.maximum(b), (a < b).where(a, b), a * 0 + b])
+
+
+def _stop_at_where(x: UOp) -> None:
+    raise BottomUpGate
+
+
+GATES = PatternMatcher([(UPat(Ops.WHERE, name="x"), _stop_at_where)])
+MODES: dict[str, dict[str, Any]] = {
+    "fixed point": {},
+    "walk": {"walk": True},
+    "pre-order": {"bottom_up": True},
+    "pre-order walk": {"bottom_up": True, "walk": True},
+    "both orders": {"bpm": GATES},
+    "bodies": {"enter_calls": True},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sweep(default=40, full=1_000)
+def test_random_replays_end_in_the_result(mode: str, cases: int) -> None:
+    """uopgraph checklist 76."""
+    for seed in range(cases):
+        rng = random.Random(seed)
+        x = random_expression(rng, 4)
+        x = x.sink().call(random_expression(rng, 2)).sink(x)
+        rules = (GATES + symbolic) if mode.startswith("pre") else symbolic
+        with recording() as t:
+            y = graph_rewrite(x, rules, name="rules", **MODES[mode])
+        record = t.groups[0].rewrites[0]
+        *_, last = [x, *(s.graph for s in t.replay(record))]
+        assert last is y, (mode, seed)
+
+
+@pytest.mark.parametrize(("level", "recorded"), [(1, False), (2, True), (3, True)])
+def test_the_environment_watches_a_process(level: int, recorded: bool) -> None:
+    """TRACK_MATCH_STATS: 1 a table at exit, 2 also a recording, 3 also a line for every rule that fires"""
+    code = (
+        "from uopgraph import UOp, trace\n"
+        "(UOp.variable('a', 0, 9) * 0 + 3).simplify()\n"
+        "print(len(trace.process_trace().groups))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"TRACK_MATCH_STATS": str(level)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == ("1\n" if recorded else "0\n")
+    assert "rules never fired" in run.stderr
+    fired = [line for line in run.stderr.splitlines() if ": MUL -> CONST" in line]
+    assert len(fired) == (1 if level == 3 else 0)
 
 
 NESTED = PatternMatcher(
@@ -254,6 +338,8 @@ def test_viewer_of_a_trace(tmp_path: Any) -> None:
     assert steps[0]["title"] == "before"
     assert steps[-1]["title"] == "after"
     assert all("rule" in s for s in steps[1:-1])
+    assert steps[1]["label"] == "FLOORDIV \u2192 FLOORDIV"
+    assert "MUL \u2192 0" in [s["label"] for s in steps[1:-1]]
     assert steps[-1]["root"] == steps[-2]["root"]
     assert data["profile"][0]["tries"] >= data["profile"][0]["hits"]
     path = viz.write(t, tmp_path / "t.html")

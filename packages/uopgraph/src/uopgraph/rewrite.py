@@ -69,7 +69,7 @@ def graph_rewrite(
     watcher = observer.get()
     if watcher is not None:
         with watcher.rewrite(name, root, bottom_up, walk, enter_calls) as watch:
-            result = engine(root, watch.matcher(after), watch.matcher(before), ctx, enter_calls)
+            result = engine(root, watch.matcher(after, False), watch.matcher(before, True), ctx, enter_calls)
             watch.finish(result)
             return result
     # nodes form no cycles: the cyclic collector only costs time here (graph spec 2.4, rule 8)

@@ -1,15 +1,15 @@
 """Tracing of rewrites: a profile per rule, and recordings that can be replayed (graph spec 15).
 
 While neither is on, a rewrite pays one context look-up. A recording holds integers, never nodes, so that
-graphs and
-their buffers stay collectable. ``TRACK_MATCH_STATS=1`` in the environment profiles the whole process and
-prints the
-table at exit.
+graphs and their buffers stay collectable. ``TRACK_MATCH_STATS`` in the environment watches the whole
+process: 1 profiles it and prints the table at exit, 2 also records every rewrite (:func:`process_trace` gives
+the trace), 3 also prints every rule that fires.
 """
 
 from __future__ import annotations
 
 import atexit
+import difflib
 import functools
 import linecache
 import os
@@ -27,7 +27,8 @@ from uopgraph.dtype import DType, dtypes
 from uopgraph.node import UOp
 from uopgraph.ops import Ops
 from uopgraph.pattern import PatternMatcher, Rule
-from uopgraph.rewrite import BottomUpGate, observer
+from uopgraph.render import dump
+from uopgraph.rewrite import BottomUpGate, graph_rewrite, observer
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -72,13 +73,15 @@ def rule_text(rule: Rule) -> str:
 
 @attrs.define(eq=False)
 class Match:
-    """One rule that fired: ids of the nodes before and after, the rule, its source line, seconds."""
+    """One rule that fired: ids of the nodes before and after, the rule, its source line, seconds, and whether
+    it saw the node before its sources."""
 
     before: int
     after: int
     rule: str
     text: str
     seconds: float
+    pre: bool = False
 
 
 @attrs.define(eq=False)
@@ -92,6 +95,7 @@ class RewriteRecord:
     walk: bool
     enter_calls: bool
     matches: list[Match] = attrs.field(factory=list)
+    gates: list[int] = attrs.field(factory=list)
     result: int | None = None
 
 
@@ -117,13 +121,26 @@ class Step:
     rule: str
     text: str
 
+    @property
+    def diff(self) -> str:
+        """The flat dumps of both sides as a unified diff, without its heading."""
+        old, new = (dump(n).splitlines() for n in (self.before, self.after))
+        return "\n".join(list(difflib.unified_diff(old, new, lineterm="", n=1))[2:])
+
+    @property
+    def changed(self) -> tuple[UOp, ...]:
+        """The nodes of the new side that the old side did not have, sources before users."""
+        old = self.before.backward_slice_with_self
+        return tuple(n for n in self.after.backward_slice_with_self if n not in old)
+
 
 class Trace:
     """Everything that was rewritten while it was on: counts per rule, spans, and (when recording) every
     match."""
 
-    def __init__(self, record: bool) -> None:
+    def __init__(self, record: bool, show: Callable[[str], None] | None = None) -> None:
         self.record = record
+        self.show = show
         self.stats: dict[Rule, RuleStats] = {}
         self.spans: list[Span] = []
         self.groups: list[Group] = []
@@ -174,6 +191,12 @@ class Trace:
         if found is None:
             found = self.stats[rule] = RuleStats(rule.location, rule_text(rule))
         return found
+
+    def watched(self, matcher: PatternMatcher, record: RewriteRecord | None, pre: bool) -> PatternMatcher:
+        """`matcher` with every rule counted, also those that are never tried."""
+        for rule in matcher.rules:
+            self.stats_of(rule)
+        return _Watched(matcher, self, record, pre)
 
     @contextmanager
     def rewrite(
@@ -244,25 +267,49 @@ class Trace:
         return {"traceEvents": events, "displayTimeUnit": "ms"}
 
     def replay(self, record: RewriteRecord) -> Iterator[Step]:
-        """Apply the recorded matches one after the other to the recorded root; stops at a REWRITE_ERROR."""
-        graph = self.node(record.root)
-        done: dict[UOp, UOp] = {}
+        """The graph after each recorded match: the engine runs on the recorded root in the recorded mode, with
+        the first 1, 2, ... recorded pairs in place of its rules. Stops at a REWRITE_ERROR."""
+        root = self.node(record.root)
+        gates = {self.node(g) for g in record.gates}
+        pre, post = _Script({}, gates), _Script({}, set())
+        graph = root
         for m in record.matches:
             before, after = self.node(m.before), self.node(m.after)
             if after.op is Ops.REWRITE_ERROR:
                 yield Step(graph, before, after, m.rule, m.text)
                 return
-            done[before] = after
-            graph = graph.substitute({before: after}, walk=True, enter_calls=record.enter_calls)
+            (pre if m.pre else post).pairs[before] = after
+            token = observer.set(None)  # a running trace does not record what it replays
+            try:
+                graph = graph_rewrite(root, post, bpm=pre, walk=record.walk, enter_calls=record.enter_calls)
+            finally:
+                observer.reset(token)
             yield Step(graph, before, after, m.rule, m.text)
+
+
+class _Script(PatternMatcher):
+    """A matcher that gives recorded results."""
+
+    __slots__ = ("gates", "pairs")
+
+    def __init__(self, pairs: dict[UOp, UOp], gates: set[UOp]) -> None:
+        super().__init__(())
+        self.pairs = pairs
+        self.gates = gates
+
+    def rewrite(self, node: UOp, ctx: Any = None) -> Any:
+        if node in self.gates:
+            raise BottomUpGate
+        return self.pairs.get(node)
 
 
 class _Watched(PatternMatcher):
     """A matcher that interprets its rules one by one and counts them."""
 
-    __slots__ = ("_inner", "_record", "_trace")
+    __slots__ = ("_inner", "_pre", "_record", "_trace")
 
-    def __init__(self, inner: PatternMatcher, trace: Trace, record: RewriteRecord | None) -> None:
+    def __init__(self, inner: PatternMatcher, trace: Trace, record: RewriteRecord | None, pre: bool) -> None:
+        self._pre = pre
         self.rules = inner.rules
         self.by_op = inner.by_op
         self._inner = inner
@@ -279,6 +326,8 @@ class _Watched(PatternMatcher):
                 result = rule.apply(node, ctx)
             except BottomUpGate:
                 stats.hits += 1
+                if self._record is not None:
+                    self._record.gates.append(self._trace.node_id(node))
                 raise
             except Exception as e:
                 error = UOp(Ops.REWRITE_ERROR, dtypes.void, (), f"{type(e).__name__}: {e}")
@@ -296,9 +345,12 @@ class _Watched(PatternMatcher):
         return None
 
     def _keep(self, node: UOp, result: Any, rule: Rule, stats: RuleStats, seconds: float) -> None:
+        if self._trace.show is not None:
+            made = result.op.name if isinstance(result, UOp) else repr(result)
+            self._trace.show(f"{rule.location}: {node.op.name} -> {made}  {stats.text}")
         if self._record is not None and isinstance(result, UOp):
             before, after = self._trace.node_id(node), self._trace.node_id(result)
-            self._record.matches.append(Match(before, after, rule.location, stats.text, seconds))
+            self._record.matches.append(Match(before, after, rule.location, stats.text, seconds, self._pre))
 
 
 @attrs.define(eq=False)
@@ -308,8 +360,8 @@ class _Watch:
     trace: Trace
     record: RewriteRecord | None
 
-    def matcher(self, matcher: PatternMatcher | None) -> PatternMatcher | None:
-        return None if matcher is None else _Watched(matcher, self.trace, self.record)
+    def matcher(self, matcher: PatternMatcher | None, pre: bool) -> PatternMatcher | None:
+        return None if matcher is None else self.trace.watched(matcher, self.record, pre)
 
     def finish(self, result: UOp) -> None:
         if self.record is not None:
@@ -379,16 +431,32 @@ def cpu_profile(name: str) -> Iterator[None]:
         trace.spans.append(Span(name, start - trace._start, time.perf_counter() - trace._start, trace._depth))
 
 
-def profile_process() -> Trace:
-    """Profile everything from now on and print the table to stderr at exit."""
-    trace = Trace(record=False)
+def watch_process(level: int) -> Trace:
+    """Watch everything from now on: 1 profiles and prints the table to stderr at exit, 2 also records, 3 also
+    prints every rule that fires."""
+    trace = Trace(level >= 2, _to_stderr if level >= 3 else None)
     observer.set(trace)
-    atexit.register(lambda: print(trace.table(), file=sys.stderr))
+    atexit.register(lambda: _to_stderr(trace.table()))
     return trace
 
 
-if os.environ.get("TRACK_MATCH_STATS", "0") not in ("", "0"):
-    profile_process()
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def process_trace() -> Trace | None:
+    """The trace or profile that is running, None when nothing is watched."""
+    found: Trace | None = observer.get()
+    return found
+
+
+def _level() -> int:
+    text = os.environ.get("TRACK_MATCH_STATS", "") or "0"
+    return int(text) if text.isdigit() else 0
+
+
+if _level():
+    watch_process(_level())
 
 __all__ = [
     "Group",
@@ -399,8 +467,9 @@ __all__ = [
     "Step",
     "Trace",
     "cpu_profile",
+    "process_trace",
     "profile",
-    "profile_process",
     "recording",
     "rewrite_group",
+    "watch_process",
 ]

@@ -86,6 +86,10 @@ def _hidden(node: UOp) -> bool:
     return node.op is Ops.CONST or (node.op is Ops.STACK and all(s.op is Ops.CONST for s in node.src))
 
 
+#: Operations whose hidden sources are their own shape, which a box shows anyway.
+_SHAPED: Final = GroupOp.Defines | {Ops.RESHAPE}
+
+
 def _inline(node: UOp) -> str:
     return _arg(node) if node.op is Ops.CONST else f"({', '.join(_arg(s) for s in node.src)})"
 
@@ -114,6 +118,7 @@ class _Nodes:
             "ranges": " ".join(range_name(r) for r in node.ranges),
             "src": [self.number[s] for s in node.src],
             "hidden": _hidden(node),
+            "inline": node.op not in _SHAPED,
             "text": _inline(node) if _hidden(node) else "",
         }
 
@@ -143,6 +148,12 @@ def _expression(node: UOp) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
+def _label(before: UOp, after: UOp) -> str:
+    """What a step did, in a few characters: the operations, or the text of a small result."""
+    small = after.op in GroupOp.Defines or after.op in (Ops.CONST, Ops.RANGE)
+    return f"{before.op.name} \u2192 {infix(after, 24) if small else after.op.name}"
+
+
 def _record(nodes: _Nodes, trace: Trace, record: RewriteRecord) -> dict[str, Any]:
     first = trace.node(record.root)
     steps = [_graph(nodes, first, "before", f"{len(record.matches)} matches")]
@@ -153,6 +164,8 @@ def _record(nodes: _Nodes, trace: Trace, record: RewriteRecord) -> dict[str, Any
         detail = f"{_expression(step.before)}  \u2192  {_expression(step.after)}"
         row = _graph(nodes, step.graph, f"{i + 1}: {step.rule}", detail, step.after)
         row["rule"] = step.text
+        row["label"] = _label(step.before, step.after)
+        row["place"] = step.rule
         row["from"] = nodes.add(step.before)
         steps.append(row)
     if record.result is not None:
