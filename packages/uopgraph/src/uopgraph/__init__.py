@@ -1,8 +1,7 @@
 """Immutable, hash-consed operation graph with pattern rewriting and symbolic simplification.
 
 Build nodes with :class:`UOp` and its sugar, rewrite them with :class:`PatternMatcher` and
-:func:`graph_rewrite`,
-simplify index arithmetic with :meth:`UOp.simplify`.
+:func:`graph_rewrite`, simplify index arithmetic with :meth:`UOp.simplify`.
 """
 
 from uopgraph import bounds as _bounds

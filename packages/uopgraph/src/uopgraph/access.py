@@ -1,4 +1,4 @@
-"""Out-of-bounds indices (graph spec 13): accepted by bounds, else searched for a counterexample."""
+"""Out-of-bounds indices: accepted by bounds, else searched for a counterexample."""
 
 from __future__ import annotations
 

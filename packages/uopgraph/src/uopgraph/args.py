@@ -1,4 +1,4 @@
-"""The frozen records that stand in ``UOp.arg`` (graph spec 3 and 16)."""
+"""The frozen records that stand in ``UOp.arg``."""
 
 from __future__ import annotations
 

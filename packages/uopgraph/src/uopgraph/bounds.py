@@ -1,4 +1,4 @@
-"""Sound closed intervals of node values: vmin and vmax (graph spec 8; reading "Values").
+"""Sound closed intervals of node values: vmin and vmax.
 
 Strong integers wrap: an interval that leaves the dtype becomes the dtype's full range. Bounds of the weak
 integer saturate at +-2**799. Floats have no interval arithmetic; only constants and maxima of them are known.

@@ -1,4 +1,4 @@
-"""Builder sugar of graph nodes (graph spec 16). Every method returns interned nodes."""
+"""Builder sugar of graph nodes. Every method returns interned nodes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ class Builders(Operators, MovementSugar):
     @classmethod
     def const(cls, value: Any, dtype: DType | None = None) -> Self:
         """A CONST of `dtype` (default: the Python value's: bool, weakint, weakfloat). A tuple gives a STACK
-        of
-        constants, a node is cast, Invalid always is a bool."""
+        of constants, a node is cast, Invalid always is a bool."""
         if isinstance(value, cls):
             return value if dtype is None else value.cast(dtype)
         if isinstance(value, tuple):
@@ -141,7 +140,7 @@ class Builders(Operators, MovementSugar):
 
     @classmethod
     def shape_arg(cls, shape: Sequence[Any]) -> Self:
-        """A shape as one node: a single value for one entry, else a STACK (graph spec 5.4)."""
+        """A shape as one node: a single value for one entry, else a STACK."""
         nodes = tuple(cls.const(d) for d in shape)
         return nodes[0] if len(nodes) == 1 else cls(Ops.STACK, None, nodes)
 
@@ -415,8 +414,7 @@ class Builders(Operators, MovementSugar):
 
     def param_like(self, slot: int) -> Self:
         """The formal parameter that stands for this value: dtype, per-shard shape, device, addrspace, axis
-        kept;
-        a Variable keeps its bounds and is renamed ``p<slot>``."""
+        kept; a Variable keeps its bounds and is renamed ``p<slot>``."""
         if self.is_variable:
             a = self.arg
             arg = ParamArg(slot, a.dtype, a.vmin_vmax, a.multiple_of, f"p{slot}", addrspace=AddrSpace.ALU)

@@ -1,12 +1,10 @@
-"""The compiled form of a pattern matcher: one Python function per root operation (graph spec 9.4).
+"""The compiled form of a pattern matcher: one Python function per root operation.
 
 All rules of an operation become one function of straight-line tests, in list order. A pattern is expanded
-into
-alternatives (orders of a list, members of ``any``), each a conjunction of tests and captures; within an
-alternative
-the tests of a node come before those of its sources, so that the first failing test is cheap. A pattern with
-more
-than :data:`LIMIT` alternatives, or with captures below "every source", is left to the interpreter.
+into alternatives (orders of a list, members of ``any``), each a conjunction of tests and captures; within an
+alternative the tests of a node come before those of its sources, so that the first failing test is cheap. A
+pattern with more than :data:`LIMIT` alternatives, or with captures below "every source", is left to the
+interpreter.
 """
 
 from __future__ import annotations
@@ -155,9 +153,8 @@ def _emit(code: _Code, rule: Rule, alternative: _Alternative, depth_of_top: int)
 
 
 def compile_rules(op: Ops, rules: Sequence[Rule]) -> Callable[[UOp, Any], Any]:
-    """The function ``match(node, ctx)`` of the rules whose root may be `op`: the first result that is
-    neither None
-    nor the node, else None."""
+    """The function ``match(node, ctx)`` of the rules whose root may be `op`: the first result that is neither
+    None nor the node, else None."""
     code = _Code()
     width = 0
     bodies: list[tuple[Rule, list[_Alternative] | None]] = []

@@ -1,8 +1,8 @@
-"""The value of an operation on constants, exactly as the dtype computes it (reading "Values").
+"""The value of an operation on constants, exactly as the dtype computes it.
 
 Integers wrap, floats round once. Only operations that IEEE 754 rounds correctly are folded by default, so
-that a
-folded constant equals the computed value bit for bit; transcendental functions are folded with ``fast=True``.
+that a folded constant equals the computed value bit for bit; transcendental functions are folded with
+``fast=True``.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ def fold(
     op: Ops, dtype: DType, src_dtypes: Sequence[DType], values: Sequence[ConstValue], fast: bool = False
 ) -> ConstValue | None:
     """The constant ``op(*values)`` of `dtype`, or None when it is not folded (division by zero, a negative
-    shift,
-    a float that has no integer value, maximum of zeros of both signs, transcendental functions)."""
+    shift, a float that has no integer value, maximum of zeros of both signs, transcendental functions)."""
     if any(v is Invalid for v in values):
         return None
     if op is Ops.CAST:

@@ -1,4 +1,4 @@
-"""Operations that a target lacks, written with others (reading "Values": a late target rule set).
+"""Operations that a target lacks, written with others.
 
 ``decompositions(missing)`` is a matcher that rewrites exactly the operations in `missing`. Those in
 :data:`EXACT` keep every bit; the others are right up to rounding of the operations they use.

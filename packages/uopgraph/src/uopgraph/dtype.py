@@ -1,4 +1,4 @@
-"""Scalar dtypes, their promotion lattice, and exact conversion of Python values (graph spec 4)."""
+"""Scalar dtypes, their promotion lattice, and exact conversion of Python values."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def strong_dtype(d: DType) -> DType:
 
 @functools.cache
 def can_lossless_cast(a: DType, b: DType) -> bool:
-    """True when every value of `a` is a value of `b` (graph spec 4)."""
+    """True when every value of `a` is a value of `b`."""
     if a is b or a is dtypes.bool:
         return b is not dtypes.void
     if b is dtypes.weakint:

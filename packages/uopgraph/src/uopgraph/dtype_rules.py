@@ -1,4 +1,4 @@
-"""The dtype of an operation from its sources (graph spec 3)."""
+"""The dtype of an operation from its sources."""
 
 from __future__ import annotations
 

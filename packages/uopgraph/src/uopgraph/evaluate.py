@@ -1,4 +1,4 @@
-"""Variables of an expression and its value for given ones (graph spec 7)."""
+"""Variables of an expression and its value for given ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from uopgraph.ops import GroupOp, Ops
 
 def variables(node: UOp) -> list[UOp]:
     """The distinct Variables below `node`, unbound, sorted by name, with ``_device_num`` in ``[0, n-1]`` for
-    each
-    DEVICE range."""
+    each DEVICE range."""
     found: dict[UOp, None] = {}
     for n in node.toposort():
         if n.is_variable:
@@ -51,8 +50,7 @@ def _variable(node: UOp, values: Mapping[str, int]) -> int:
 
 def evaluate(root: UOp, leaf: Any) -> Any:
     """The value of a scalar expression in its dtypes' own arithmetic; `leaf` gives the value of what is no
-    CONST
-    and no element-wise operation. A poisoned value is Invalid."""
+    CONST and no element-wise operation. A poisoned value is Invalid."""
     known: dict[UOp, Any] = {}
     for n in root.toposort(gate=lambda n: n.op not in GroupOp.Defines and n.op is not Ops.RANGE):
         if n.op is Ops.CONST:

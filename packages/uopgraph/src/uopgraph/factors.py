@@ -1,4 +1,4 @@
-"""Integer factors of weak-integer expressions (graph spec 8, helper queries)."""
+"""Integer factors of weak-integer expressions."""
 
 from __future__ import annotations
 

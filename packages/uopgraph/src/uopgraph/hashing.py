@@ -1,4 +1,4 @@
-"""The content key: a hash of the structure, equal across processes (graph spec 12)."""
+"""The content key: a hash of the structure, equal across processes."""
 
 from __future__ import annotations
 

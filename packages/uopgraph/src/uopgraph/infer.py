@@ -1,4 +1,4 @@
-"""Rules of the derived facts: shape, device, sharding axis, address space, ranges, depth (graph spec 5)."""
+"""Rules of the derived facts: shape, device, sharding axis, address space, ranges, depth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIKE_FIRST = (
 
 
 def as_shape(node: UOp) -> tuple[sint, ...]:
-    """A shape argument as Python ints and simplified expressions (graph spec 5.4)."""
+    """A shape argument (one value, or a STACK of them) as Python ints and simplified expressions."""
     return tuple(_dim(n) for n in (node.src if node.op is Ops.STACK else (node,)))
 
 
@@ -57,7 +57,14 @@ def _never(condition: UOp | bool) -> bool:
 
 @derived("shape")
 def shape_of(node: UOp) -> tuple[sint, ...] | None:
-    """The shape by graph spec 5.2; raises :class:`ShapeError` for an illegal movement argument."""
+    """The shape, None for effects and structure.
+
+    Element-wise operations broadcast from the right, a dimension of 1 meets anything. INDEX has the shapes of
+    its indices, then the dimensions that it does not index; REDUCE drops its leading axes; STAGE puts the
+    extents of its ranges in front; UNSHARD multiplies each sharded axis by its number of devices; BITCAST
+    scales the last dimension. Raises :class:`ShapeError` where a movement argument is provably illegal:
+    symbolic sizes that may fit are accepted.
+    """
     op = node.op
     if op in _SCALAR:
         return ()
@@ -196,7 +203,8 @@ def _show(shape: tuple[sint, ...]) -> str:
 
 @derived("device")
 def device_of(node: UOp) -> Device | None:
-    """The device by graph spec 5.5."""
+    """The device: that of storage and copies from their argument, of MSELECT the i-th of several, else that
+    of the first source that has one; None for constants and what is made of them only."""
     match node.op:
         case Ops.PARAM | Ops.BUFFER | Ops.ALLOC:
             return cast(Device, node.arg.device)
@@ -232,7 +240,11 @@ def _one_device(node: UOp) -> str:
 
 @derived("axis")
 def axis_of(node: UOp) -> int | None:
-    """The sharding axis by graph spec 5.6."""
+    """The axis along which a value is sharded over its devices, None when it is whole on each.
+
+    It follows movement operations; a reshape must keep every shard's items together, else
+    :class:`DeviceError` "moved items between shards".
+    """
     op = node.op
     if op is Ops.UNSHARD:
         return int(node.arg[-1])
@@ -286,7 +298,8 @@ _SPACE_OF_FIRST = GroupOp.Movement | {
 
 @derived("addrspace")
 def addrspace_of(node: UOp) -> AddrSpace | None:
-    """The address space by graph spec 5.7."""
+    """Where the value can be addressed: that of storage from its argument and through views, ALU for ranges
+    and loads, the common one of element-wise operands, else None."""
     op = node.op
     if op in GroupOp.Defines:
         return node.arg.addrspace  # type: ignore[no-any-return]
@@ -301,7 +314,8 @@ def addrspace_of(node: UOp) -> AddrSpace | None:
 
 
 def ended_ranges(node: UOp) -> tuple[UOp, ...]:
-    """The nodes whose ranges this one closes (graph spec 5.8)."""
+    """The nodes whose ranges this one closes: all but the first source of STAGE, REDUCE, END, CALL and
+    UNSHARD, and what the dependencies of an AFTER close."""
     if node.op in (Ops.STAGE, Ops.REDUCE, Ops.END, Ops.CALL, Ops.UNSHARD):
         return node.src[1:]
     if node.op is Ops.AFTER:

@@ -1,4 +1,4 @@
-"""The four 8-bit float formats (graph spec 4): decode a code, encode a value.
+"""The four 8-bit float formats: decode a code, encode a value.
 
 Encoding rounds to nearest, ties to the even code, with denormals. A finite value beyond the greatest one
 saturates; e5m2 keeps infinities, the others turn what is not finite into nan.

@@ -1,4 +1,4 @@
-"""Movement operations as index arithmetic (graph spec 5.9; schedule spec 7.2)."""
+"""Movement operations as index arithmetic."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def apply_movement_op(op: Ops, in_shape: Sequence[sint], arg: Any, indices: Sequ
     """The indices into the source of a movement operation from those into its result.
 
     `arg` is the decoded argument (:attr:`UOp.marg`). A padded place is an index that is Invalid outside the
-    data.
-    RESHAPE gives simplified indices; the others only add what they must.
+    data. RESHAPE gives simplified indices; the others only add what they must.
     """
     match op:
         case Ops.SHRINK:
@@ -158,8 +157,7 @@ def _aligned(in_shape: Sequence[sint], out_shape: Sequence[sint]) -> list[tuple[
 
 def push_index(node: UOp, indices: Sequence[UOp]) -> tuple[UOp, tuple[UOp, ...], UOp]:
     """Follow the movement operations under `node`: (the base, indices into the base, validity of the indices
-    that an
-    EXPAND dropped)."""
+    that an EXPAND dropped)."""
     found = tuple(indices)
     dropped = UOp.const(True)
     while node.op in GroupOp.Movement or node.op is Ops.DETACH:

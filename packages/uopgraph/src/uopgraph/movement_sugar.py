@@ -1,4 +1,4 @@
-"""Movement sugar: the six movement operations in the forms people write them (graph spec 3.5 and 16).
+"""Movement sugar: the six movement operations in the forms people write them.
 
 The mixin is written against ``shape`` and :meth:`MovementSugar.movement`, so that lazy tensors can reuse it.
 """

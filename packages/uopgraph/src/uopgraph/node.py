@@ -1,9 +1,8 @@
-"""The node: five identity fields, interning, and a cache of derived facts (graph spec 2).
+"""The node: five identity fields, interning, and a cache of derived facts.
 
 A :class:`UOp` is built by calling the class; two calls with equal fields return the same object, so
-structural
-equality is ``is``. Derived facts (shape, bounds, ranges ...) are rules that other modules register here with
-:func:`derived`; they are filled bottom-up with an explicit stack, never by recursion.
+structural equality is ``is``. Derived facts (shape, bounds, ranges ...) are rules that other modules register
+here with :func:`derived`; they are filled bottom-up with an explicit stack, never by recursion.
 """
 
 from __future__ import annotations
@@ -59,7 +58,11 @@ def _forget(ref: weakref.ref[UOp]) -> None:
 
 
 def check_level() -> int:
-    """The level of construction checks in force: 0 none ... 4 (graph spec 5.3)."""
+    """The level of construction checks in force.
+
+    0 and 1: none (stages check their graphs at their borders), 2: every new node against the full
+    specification and the derived dtype, 3: its shape too, 4: also that its argument survives the text form.
+    """
     return _check_level.get()
 
 
@@ -249,7 +252,7 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def shape_or_none(self) -> tuple[sint, ...] | None:
-        """The shape, None for operations that have none (graph spec 5.2)."""
+        """The shape, None for effects and structure, which have none."""
         return cast("tuple[sint, ...] | None", self._derive("shape"))
 
     @property
@@ -269,7 +272,8 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def marg(self) -> Any:
-        """The decoded argument of a movement operation (graph spec 5.4)."""
+        """The decoded argument of a movement operation: the shape of RESHAPE, the new leading dimensions of
+        EXPAND, ``((offset, size), ...)`` of PAD and SHRINK, the permutation of PERMUTE, the bools of FLIP."""
         from uopgraph.infer import movement_arg
 
         return movement_arg(self)
@@ -280,7 +284,7 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def axis(self) -> int | None:
-        """The sharding axis (graph spec 5.6)."""
+        """The axis along which the value is sharded over its devices, None when it is whole on each."""
         return cast("int | None", self._derive("axis"))
 
     @property
@@ -289,7 +293,7 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def ended_ranges(self) -> tuple[UOp, ...]:
-        """What this node closes (graph spec 5.8)."""
+        """The nodes whose ranges this one closes."""
         from uopgraph.infer import ended_ranges
 
         return ended_ranges(self)
@@ -312,7 +316,7 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def key(self) -> bytes:
-        """SHA-256 of the structure without tags; equal across processes (graph spec 12)."""
+        """SHA-256 of the structure without tags; equal across processes."""
         return cast(bytes, self._derive("key"))
 
     @property
@@ -456,13 +460,15 @@ class UOp(Builders, metaclass=_Interning):
         walk: bool = False,
         enter_calls: bool = False,
     ) -> UOp:
-        """Replace nodes by a map (graph spec 10.5)."""
+        """Replace nodes by a map, from the root down. By default replacements are visited again;
+        ``walk=True`` leaves them as they are. Bodies of CALLs are entered only with `enter_calls`."""
         from uopgraph.rewrite import substitute
 
         return substitute(self, mapping, name, extra_pm, walk, enter_calls)
 
     def simplify(self, fast: bool = False) -> UOp:
-        """Apply the symbolic rules to a fixed point; exact by default (graph spec 11, reading "Values")."""
+        """Apply the symbolic rules to a fixed point; by default only those that keep every bit.
+        ``fast=True`` adds rules of real arithmetic."""
         from uopgraph.symbolic import simplify
 
         return simplify(self, fast)
@@ -518,8 +524,7 @@ class UOp(Builders, metaclass=_Interning):
 
     def split_uop(self, op: Ops, limit: int = 1 << 16) -> list[UOp]:
         """The terms of a chain of `op`, left to right. A shared sub-chain is written out at each use; beyond
-        about
-        `limit` terms the rest is left unsplit, so that repeated squaring cannot grow without bound."""
+        about `limit` terms the rest is left unsplit, so that repeated squaring cannot grow without bound."""
         terms: list[UOp] = []
         stack = [self]
         while stack:

@@ -1,4 +1,4 @@
-"""Operator sugar that graph nodes and patterns share (graph spec 3.4).
+"""Operator sugar that graph nodes and patterns share.
 
 Python operators build nodes; ``==`` and ``!=`` stay identity, use :meth:`Operators.eq` and
 :meth:`Operators.ne`.

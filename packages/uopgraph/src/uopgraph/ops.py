@@ -1,4 +1,4 @@
-"""The operations and their groups (graph spec 3).
+"""The operations and their groups.
 
 The order of the members is significant: it is the first component of the order key by which commutative
 operands are sorted, so that plain values come before arithmetic and constants come last.
@@ -166,7 +166,7 @@ class GroupOp:
     Associative = frozenset({Ops.ADD, Ops.MUL, Ops.AND, Ops.OR, Ops.MAX})
     Idempotent = frozenset({Ops.OR, Ops.AND, Ops.MAX})
     Reduce = frozenset({Ops.ADD, Ops.MUL, Ops.MAX})
-    #: The only operations that an AFTER really waits for (graph spec 3.2).
+    #: The only operations that an AFTER really waits for.
     Effects = frozenset(
         {Ops.STORE, Ops.CALL, Ops.BARRIER, Ops.END, Ops.LINEAR, Ops.RANGE, Ops.STAGE, Ops.AFTER}
     )

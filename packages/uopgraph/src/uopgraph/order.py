@@ -1,8 +1,7 @@
-"""The deterministic total order of nodes that sorts commutative operands (graph spec 6.5).
+"""The deterministic total order of nodes that sorts commutative operands.
 
 Nodes compare by (operation, arg, dtype, number of sources, tag) and then by their first differing source.
-Equal
-structures are the same object, so the comparison walks down one path and never recurses.
+Equal structures are the same object, so the comparison walks down one path and never recurses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Patterns and pattern matchers (graph spec 9)."""
+"""Patterns and pattern matchers."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class UPat(Operators):
     """A pattern of nodes.
 
     `src`: None any sources; a tuple exactly these in order (with `allow_any_len`: these first); a list these
-    in
-    any order; a single UPat every source. `arg` None is "any". A name used twice must bind the same object.
+    in any order; a single UPat every source. `arg` None is "any". A name used twice must bind the same
+    object.
     """
 
     op: frozenset[Ops] | None
@@ -355,11 +355,10 @@ _WARM_UP: Final = 24
 
 
 class PatternMatcher:
-    """Rules indexed by the operation of their root, in list order (graph spec 9.3).
+    """Rules indexed by the operation of their root, in list order.
 
     The rules of an operation are interpreted at first and compiled when the operation turns out to be
-    frequent;
-    ``compiled=False`` never compiles. Both forms give the same results.
+    frequent; ``compiled=False`` never compiles. Both forms give the same results.
     """
 
     __slots__ = ("_calls", "_compile", "_sums", "_table", "by_op", "rules")

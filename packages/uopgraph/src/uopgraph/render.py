@@ -1,4 +1,4 @@
-"""Text forms: the tree (``repr``), infix expressions and the flat dump (graph spec 14)."""
+"""Text forms: the tree (``repr``), infix expressions and the flat dump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph rewrite engine (graph spec 10)."""
+"""The graph rewrite engine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def graph_rewrite(
     walk: bool = False,
     enter_calls: bool = False,
 ) -> UOp:
-    """Rewrite the graph under `root` (graph spec 10).
+    """Rewrite the graph under `root`.
 
     `pm` sees a node when its sources are final; with ``bottom_up=True`` it is used before the sources instead
     (from the root to the leaves), as `bpm` always is. The result is a fixed point of the matchers unless
@@ -72,7 +72,7 @@ def graph_rewrite(
             result = engine(root, watch.matcher(after, False), watch.matcher(before, True), ctx, enter_calls)
             watch.finish(result)
             return result
-    # nodes form no cycles: the cyclic collector only costs time here (graph spec 2.4, rule 8)
+    # nodes form no cycles: the cyclic collector only costs time here
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -122,7 +122,7 @@ def _before(
 def _fixed_point(
     root: UOp, pm: PatternMatcher | None, bpm: PatternMatcher | None, ctx: Any, enter_calls: bool
 ) -> UOp:
-    """The engine of graph spec 10.2. Stages: 0 first visit, 1 sources asked for, 2 waiting for the result of
+    """The fixed-point engine. Stages: 0 first visit, 1 sources asked for, 2 waiting for the result of
     a rule."""
     replace: dict[UOp, UOp] = {}
     on_stack = {root}
@@ -219,7 +219,7 @@ def _link(node: UOp, result: UOp, linked: dict[UOp, UOp], fired: _Fired) -> None
 def _walk(
     root: UOp, pm: PatternMatcher | None, bpm: PatternMatcher | None, ctx: Any, enter_calls: bool
 ) -> UOp:
-    """One pass: nothing inside a replacement is visited (graph spec 10.3)."""
+    """One pass: nothing inside a replacement is visited."""
     replace: dict[UOp, UOp] = {}
     stack: list[tuple[UOp, bool]] = [(root, False)]
     while stack:
@@ -263,7 +263,7 @@ def substitute(
     walk: bool = False,
     enter_calls: bool = False,
 ) -> UOp:
-    """Replace nodes by a map, from the root down (graph spec 10.5). Greedy mode visits replacements again."""
+    """Replace nodes by a map, from the root down. Greedy mode visits replacements again."""
     changes = {k: v for k, v in mapping.items() if k is not v}
     if not changes:
         return root

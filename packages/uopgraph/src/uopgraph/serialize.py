@@ -1,4 +1,4 @@
-"""The row table: a graph as a flat list that pickle and JSON carry without recursion (graph spec 14)."""
+"""The row table: a graph as a flat list that pickle and JSON carry without recursion."""
 
 from __future__ import annotations
 

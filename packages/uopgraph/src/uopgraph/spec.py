@@ -1,4 +1,4 @@
-"""Specifications: which nodes a stage allows (graph spec 13).
+"""Specifications: which nodes a stage allows.
 
 A spec is a matcher whose functions return True (good), False (forbidden) or None (not decided here).
 Anything but True is a violation. ``tensor_spec`` is for graphs of lazy tensors, ``kernel_graph_spec`` for the
@@ -401,7 +401,7 @@ def _holds_node(arg: Any) -> bool:
 
 
 def _check_new(node: UOp, level: int) -> None:
-    """The checks of construction (graph spec 5.3): dtype and spec, the shape (3), the text (4)."""
+    """The checks of construction: dtype and spec, the shape (3), the text (4)."""
     if _holds_node(node.arg):
         raise SpecError(f"{node.op.name}: a UOp must not stand in arg", node=node)
     derived = None if node.op is Ops.CONST else dtype_from_uop(node.op, node.src, node.arg)

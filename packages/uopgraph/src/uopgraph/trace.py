@@ -1,4 +1,4 @@
-"""Tracing of rewrites: a profile per rule, and recordings that can be replayed (graph spec 15).
+"""Tracing of rewrites: a profile per rule, and recordings that can be replayed.
 
 While neither is on, a rewrite pays one context look-up. A recording holds integers, never nodes, so that
 graphs and their buffers stay collectable. ``TRACK_MATCH_STATS`` in the environment watches the whole
@@ -242,8 +242,7 @@ class Trace:
 
     def table(self) -> str:
         """One line per rule, by total time: hits/tries, milliseconds, place, source text; then the number of
-        rules
-        that never fired."""
+        rules that never fired."""
         rows = sorted(self.stats.values(), key=lambda s: (-s.seconds, s.location))
         lines = [
             f"{s.hits:8d}/{s.tries:<8d} {s.seconds * 1e3:9.2f} ms  {s.location:24s} {s.text}" for s in rows
@@ -267,8 +266,8 @@ class Trace:
         return {"traceEvents": events, "displayTimeUnit": "ms"}
 
     def replay(self, record: RewriteRecord) -> Iterator[Step]:
-        """The graph after each recorded match: the engine runs on the recorded root in the recorded mode, with
-        the first 1, 2, ... recorded pairs in place of its rules. Stops at a REWRITE_ERROR."""
+        """The graph after each recorded match: the engine runs on the recorded root in the recorded mode,
+        with the first 1, 2, ... recorded pairs in place of its rules. Stops at a REWRITE_ERROR."""
         root = self.node(record.root)
         gates = {self.node(g) for g in record.gates}
         pre, post = _Script({}, gates), _Script({}, set())

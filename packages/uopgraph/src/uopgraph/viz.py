@@ -1,8 +1,7 @@
-"""A self-contained HTML page of graphs and recorded rewrites (graph spec 15).
+"""A self-contained HTML page of graphs and recorded rewrites.
 
-``uopgraph.viz.html(node)`` draws a graph; ``html(trace)`` lists the rewrites of a recording and steps
-through them:
-before and after, the changed nodes, the rule that fired. The page needs no network.
+``uopgraph.viz.html(node)`` draws a graph; ``html(trace)`` lists the rewrites of a recording and steps through
+them: before and after, the changed nodes, the rule that fired. The page needs no network.
 """
 
 from __future__ import annotations

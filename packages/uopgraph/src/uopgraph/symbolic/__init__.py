@@ -1,4 +1,8 @@
-"""The symbolic simplifier: exact and fast rule sets (graph spec 11; reading "Values").
+"""The symbolic simplifier: exact and fast rule sets.
+
+Rules are labelled by family: P poison, S simple folds, O canonical order, A algebra, D division, L
+comparisons, V validity.
+
 
 - ``symbolic``: the exact set on expressions; every rule keeps every bit of every value. :meth:`UOp.simplify`
 runs it.

@@ -1,8 +1,7 @@
-"""Floor division and modulo of the weak integer (graph spec 11.5, rules D1-D14 and the recombination R).
+"""Floor division and modulo of the weak integer.
 
 Floor semantics make most of the catalogue's sign conditions unnecessary: ``floor(floor(x)/n) == floor(x/n)``
-and
-``(q*c + r) // c == q + r // c`` hold for every sign of x.
+and ``(q*c + r) // c == q + r // c`` hold for every sign of x.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact set as one matcher: every rule keeps every bit of every value (reading "Values")."""
+"""The exact set as one matcher: every rule keeps every bit of every value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rules of real arithmetic (``fast_math``): right up to rounding, nan, infinities and signs of zeros.
 
-Never part of the exact set (reading "Values").
+Never part of the exact set.
 """
 
 from __future__ import annotations

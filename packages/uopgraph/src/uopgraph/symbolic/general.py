@@ -1,5 +1,4 @@
-"""Exact algebra on every dtype: constants outward, selection, casts, strong integers (graph spec
-11.2-11.4)."""
+"""Exact algebra on every dtype: constants outward, selection, casts, strong integers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Long sums are sorted before they are rewritten.
 
 The canonical form of a sum is built bottom-up, one term at a time. When the terms come in the wrong order
-that
-costs a rebuild per term; one sort of the whole sum first makes every later step a comparison with the last
-term.
+that costs a rebuild per term; one sort of the whole sum first makes every later step a comparison with the
+last term.
 """
 
 from __future__ import annotations

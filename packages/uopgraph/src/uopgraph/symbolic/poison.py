@@ -1,4 +1,4 @@
-"""Poison: what an operation makes of Invalid (graph spec 11.1). These rules run before all others."""
+"""Poison: what an operation makes of Invalid. These rules run before all others."""
 
 from __future__ import annotations
 

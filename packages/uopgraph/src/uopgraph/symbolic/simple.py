@@ -1,4 +1,4 @@
-"""Folds that hold for every dtype they name (graph spec 11.2), exact unless marked fast."""
+"""Folds that hold for every dtype they name, exact unless marked fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structural clean-up: views, effects, reductions (graph spec 11.2 S28, 11.4 A15-A19, 11.1 P10)."""
+"""Structural clean-up: views, effects, reductions."""
 
 from __future__ import annotations
 
@@ -202,8 +202,7 @@ effects: Final = PatternMatcher(
 
 def _factor_out(root: UOp) -> UOp | None:
     """A17: factors that do not depend on the reduced ranges leave a sum of exact dtype; those that are not
-    negative
-    leave a maximum of the weak integer (a product of a strong integer may wrap)."""
+    negative leave a maximum of the weak integer (a product of a strong integer may wrap)."""
     x, ranges, op = root.src[0], root.src[1:], root.arg[0]
     if not ranges or root.arg[1] or x.dtype is not root.dtype or not x.dtype.is_exact or x.op is not Ops.MUL:
         return None

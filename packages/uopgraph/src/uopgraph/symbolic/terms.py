@@ -1,4 +1,4 @@
-"""Sums of the weak integer as ``sum(t_i * f_i) + k`` (graph spec 11.3-11.5)."""
+"""Sums of the weak integer as ``sum(t_i * f_i) + k``."""
 
 from __future__ import annotations
 

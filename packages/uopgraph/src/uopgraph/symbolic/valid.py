@@ -1,4 +1,4 @@
-"""Validity of indices (graph spec 11.7): what a condition says about an expression, and which clauses are
+"""Validity of indices: what a condition says about an expression, and which clauses are
 needed."""
 
 from __future__ import annotations
@@ -84,11 +84,9 @@ def _given(u: UOp, replaced: dict[UOp, UOp]) -> UOp:
 def uop_given_valid(valid: UOp, u: UOp, try_simplex: bool = True) -> UOp:
     """`u` simplified under the assumption that `valid` holds. `u` itself when the assumption says nothing.
 
-    Per bounded expression X: X is replaced by a fresh Variable with the tighter interval. With
-    `try_simplex`, when
-    X is a sum of irreducible terms that is at least 1, some term is at least 1: every such case is tried and
-    the
-    result is taken when all agree.
+    Per bounded expression X: X is replaced by a fresh Variable with the tighter interval. With `try_simplex`,
+    when X is a sum of irreducible terms that is at least 1, some term is at least 1: every such case is tried
+    and the result is taken when all agree.
     """
     bounds = _bounds(clauses_of(valid))
     if bounds is None:
@@ -142,8 +140,7 @@ def simplify_valid(valid: UOp) -> UOp | None:
     """The condition with every clause simplified given the others; None when nothing changes.
 
     Data-dependent conditions (with INDEX) are left alone. The result does not depend on the order of the
-    clauses:
-    they are taken in key order, those that occur inside others first.
+    clauses: they are taken in key order, those that occur inside others first.
     """
     if _has_index(valid):
         return None

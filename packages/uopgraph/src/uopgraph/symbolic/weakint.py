@@ -1,4 +1,4 @@
-"""Arithmetic of the weak integer: canonical sums and products, bounds, comparisons (graph spec 11.3-11.6)."""
+"""Arithmetic of the weak integer: canonical sums and products, bounds, comparisons."""
 
 from __future__ import annotations
 
