@@ -1,4 +1,4 @@
-"""Deep graphs: nothing recurses on depth (checklist 12; issue "uopgraph" 2). SWEEPS=1 takes 100,000 levels."""
+"""Deep graphs: nothing recurses on depth. SWEEPS=1 takes 100,000 levels."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ def within(what: str, n: int) -> Iterator[None]:
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.sweep(default=2_500, full=100_000)
 def test_deep_graphs(name: str, cases: int) -> None:
+    """uopgraph checklist 12."""
     n = cases
     assert sys.getrecursionlimit() <= 1000
     with checking(1):
@@ -144,7 +145,7 @@ def test_deep_graphs(name: str, cases: int) -> None:
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_long_sums(shuffled: bool) -> None:
-    """issue "uopgraph" 2: 5,000 distinct variables in under 2 s"""
+    """5,000 distinct variables in under 2 s"""
     variables = [UOp.variable(f"v{i:04}", 0, 9) for i in range(5000)]
     terms = list(variables)
     if shuffled:
@@ -158,7 +159,7 @@ def test_long_sums(shuffled: bool) -> None:
 
 
 def test_nested_remainders() -> None:
-    """issue "Acceptance": 14 levels of (x*3+i)//2 % 1000 in under 50 ms (the best of three)"""
+    """14 levels of (x*3+i)//2 % 1000 in under 50 ms (the best of three)"""
     spent = []
     with checking(1):
         for name in ("u", "v", "w", "z"):  # the first compiles the rules

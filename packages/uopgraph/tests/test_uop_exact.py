@@ -246,7 +246,7 @@ def integer_tree(rng: random.Random, dtype: DType, depth: int) -> UOp:
 @pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8], ids=lambda d: d.name)
 @pytest.mark.sweep(default=150, full=5_000)
 def test_integers_on_their_full_domain(dtype: DType, cases: int) -> None:
-    """issue "Soundness": strong integers over all values, with overflow (checklist 57, 61, 62)"""
+    """strong integers over all values, with overflow (uopgraph checklist 57, 61, 62)"""
     env = integer_env(dtype)
     for seed in range(cases):
         rng = random.Random(seed)
@@ -318,7 +318,7 @@ def float_tree(rng: random.Random, dtype: DType, depth: int) -> UOp:
 )
 @pytest.mark.sweep(default=120, full=5_000)
 def test_floats_bit_for_bit(dtype: DType, cases: int) -> None:
-    """issue "Soundness": nan, infinities, zeros, subnormals, the largest value and random bits"""
+    """nan, infinities, zeros, subnormals, the largest value and random bits"""
     values = float_values(dtype)
     env = {
         "x": values.reshape(-1, 1, 1),
@@ -557,7 +557,7 @@ def domain(node: UOp, env: dict[str, Any]) -> dict[str, Any]:
 )
 @pytest.mark.sweep(default=150, full=3000)
 def test_every_rule_is_sound_and_fires(number: int, rule: Rule, cases: int) -> None:
-    """issue "Soundness": the test fails when a rule was never fired"""
+    """the test fails when a rule was never fired"""
     env = sample_env()
     rng = random.Random(number)
     pairs = matches(rule, rng, cases)

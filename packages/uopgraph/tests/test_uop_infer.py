@@ -1,4 +1,4 @@
-"""Dtypes, inference, specifications (checklist 10, 14-19, 22, 23, 69-72)."""
+"""Dtypes, inference, specifications."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from uopgraph import (
 )
 from uopgraph.args import CallInfo
 from uopgraph.dtype import bitcast, from_bytes, to_bytes
+from uopgraph.ops import GroupOp
 
 
 def buf(*shape: int, dtype: Any = dtypes.float32, device: Any = "cpu", slot: int = 0) -> UOp:
@@ -52,7 +53,7 @@ def buf(*shape: int, dtype: Any = dtypes.float32, device: Any = "cpu", slot: int
 
 
 def test_promotion_examples() -> None:
-    """checklist 16"""
+    """uopgraph checklist 16."""
     up = least_upper_dtype
     assert up(dtypes.int8, dtypes.uint8) is dtypes.int16
     assert up(dtypes.uint64, dtypes.int64) is dtypes.weakfloat
@@ -75,7 +76,7 @@ def test_promotion_examples() -> None:
 
 
 def test_promotion_is_a_join() -> None:
-    """checklist 17. Two different fp8 formats have float16 and bfloat16 above them, of which the order takes
+    """uopgraph checklist 17. Two different fp8 formats have float16 and bfloat16 above them, of which the order takes
     float16: joins with both an fp8 pair and bfloat16 are not associative, so a triple has one fp8 format here."""
     for a, b in itertools.product(dtypes.all, repeat=2):
         assert least_upper_dtype(a, b) is least_upper_dtype(b, a)
@@ -89,7 +90,7 @@ def test_promotion_is_a_join() -> None:
 
 @pytest.mark.parametrize("form", minifloat.FORMATS.values(), ids=lambda f: f.name)
 def test_fp8_codes(form: minifloat.Format) -> None:
-    """checklist 18"""
+    """uopgraph checklist 18."""
     kind = {
         "fp8e4m3": ml_dtypes.float8_e4m3fn,
         "fp8e5m2": ml_dtypes.float8_e5m2,
@@ -112,7 +113,7 @@ def test_fp8_codes(form: minifloat.Format) -> None:
 
 
 def test_fp8_overflow() -> None:
-    """checklist 18"""
+    """uopgraph checklist 18."""
     e4m3, e5m2 = minifloat.FORMATS["fp8e4m3"], minifloat.FORMATS["fp8e5m2"]
     assert minifloat.encode(math.inf, e4m3) == 0x7F
     assert minifloat.encode(-math.inf, e4m3) == 0xFF
@@ -121,7 +122,7 @@ def test_fp8_overflow() -> None:
 
 
 def test_rounding_agrees_with_numpy() -> None:
-    """checklist 19"""
+    """uopgraph checklist 19."""
     rng = np.random.default_rng(1)
     bits = rng.integers(0, 2**32, 3000, dtype=np.uint32)
     halfway = (rng.integers(0, 2**16, 1000, dtype=np.uint32) << 16) | 0x8000
@@ -168,7 +169,7 @@ def test_const_floats() -> None:
 
 
 def test_derived_dtypes() -> None:
-    """checklist 15"""
+    """uopgraph checklist 15."""
     i8, f16, i32 = (
         UOp.variable(n, 0, 3, d) for n, d in (("a", dtypes.int8), ("b", dtypes.float16), ("c", dtypes.int32))
     )
@@ -193,10 +194,105 @@ def test_derived_dtypes() -> None:
         f16 << 2
 
 
+def variable(name: str, dtype: Any) -> UOp:
+    return UOp.variable(name, 0, 1, dtype)
+
+
+KINDS = [
+    dtypes.bool,
+    dtypes.weakint,
+    dtypes.int8,
+    dtypes.uint16,
+    dtypes.int64,
+    dtypes.float16,
+    dtypes.float32,
+]
+
+
+def test_every_row_of_the_derivation_table() -> None:
+    """uopgraph checklist 15."""
+    x32 = buf(4, 6)
+    i, j = UOp.range(4, 0), UOp.range(6, 1)
+    with checking(0):
+        for a, b in itertools.product(KINDS, repeat=2):
+            x, y, c = variable("x", a), variable("y", b), variable("c", dtypes.bool)
+            for op in GroupOp.Comparison:
+                assert UOp(op, None, (x, y)).dtype is dtypes.bool
+            for op in GroupOp.Binary - GroupOp.Comparison - GroupOp.Shift:
+                assert UOp(op, None, (x, y)).dtype is least_upper_dtype(a, b), op
+            assert UOp(Ops.WHERE, None, (c, x, y)).dtype is least_upper_dtype(a, b)
+            assert UOp(Ops.MULACC, None, (x, y, x)).dtype is least_upper_dtype(a, b)
+            assert UOp(Ops.STACK, None, (x, y)).dtype is least_upper_dtype(a, b)
+            for op in GroupOp.Cast:
+                assert UOp(op, None, (x,), b).dtype is b
+            for op in GroupOp.Shift:
+                if a.is_int and b.is_int:
+                    assert UOp(op, None, (x, y)).dtype is a
+                else:
+                    with pytest.raises(DTypeError):
+                        UOp(op, None, (x, y))
+        for d in KINDS:
+            x = variable("x", d)
+            for op in GroupOp.Transcendental:
+                assert UOp(op, None, (x,)).dtype is least_upper_float(d)
+                assert UOp(op, None, (UOp.invalid(),)).dtype is dtypes.bool
+            for op in GroupOp.Rounding | {Ops.NEG}:
+                assert UOp(op, None, (x,)).dtype is d
+    assert UOp(Ops.STACK, None, ()).dtype is dtypes.void
+    first = [
+        *(
+            x32.permute(1, 0),
+            x32.flip(0),
+            x32[1:],
+            x32.pad([(1, 0), (0, 0)]),
+            x32.expand(2, 4, 6),
+            x32.reshape(24),
+        ),
+        *(
+            x32.sum(),
+            x32.index(i, j),
+            x32.index(i, j).load(),
+            x32.contiguous((1,)),
+            x32.detach(),
+            x32.after(x32.store(x32)),
+        ),
+        *(
+            x32.copy_to_device("d"),
+            x32.shard(("a", "b"), 0),
+            x32.shard(("a", "b")).mselect(0),
+            x32.shard(("a", "b")).allreduce(Ops.ADD, "a"),
+        ),
+        *(UOp.mstack(x32, x32), x32.index(i, j).load().stage(i, opts=BufferizeOpts("cpu"))),
+    ]
+    assert {n.dtype for n in first} == {dtypes.float32}
+    assert i.dtype is dtypes.weakint
+    store = x32.index(i, j).store(1.0)
+    void = [
+        store,
+        store.end(i, j),
+        UOp.group(store, store),
+        store.sink(),
+        UOp.make_tuple(x32),
+        store.end(i, j).sink().call(x32),
+    ]
+    assert {n.dtype for n in void} == {dtypes.void}
+    assert (x32 + 1).call(x32).gettuple(0).dtype is dtypes.float32
+    assert UOp(Ops.GETADDR, None, (x32,), "cpu").dtype is dtypes.uint64
+    for op in (Ops.NOOP, Ops.CUSTOM, Ops.CUSTOMI):
+        with pytest.raises(DTypeError, match="must be given"):
+            UOp(op, None, ())
+    for node in [*first, *void, i, x32 + 1, x32.cast(dtypes.int8)]:
+        with pytest.raises((DTypeError, SpecError)):
+            UOp(node.op, dtypes.uint32, node.src, node.arg)
+
+
 def test_nodes_in_arguments_are_rejected() -> None:
-    """checklist 14"""
+    """uopgraph checklist 14."""
     with pytest.raises(SpecError, match="UOp must not stand in arg"):
         UOp(Ops.CUSTOM, dtypes.int32, (), (1, UOp.const(1)))
+    for arg in (UOp.const(1), ((UOp.const(1),),), frozenset({UOp.const(1)}), CallInfo(aux=UOp.const(1))):
+        with pytest.raises(SpecError, match="UOp must not stand in arg"):
+            UOp(Ops.CUSTOM, dtypes.int32, (), arg)
 
 
 def test_check_levels() -> None:
@@ -210,7 +306,7 @@ def test_check_levels() -> None:
 
 
 def test_devices_and_axes() -> None:
-    """checklist 22"""
+    """uopgraph checklist 22."""
     x = buf(8, 6)
     devices = ("d0", "d1")
     s = x.shard(devices, 0)
@@ -237,7 +333,7 @@ def test_devices_and_axes() -> None:
 
 
 def test_ranges() -> None:
-    """checklist 23"""
+    """uopgraph checklist 23."""
     i, j, k = UOp.range(4, 0), UOp.range(5, 1), UOp.range(6, 2)
     x = buf(4, 5, 6).index(i, j, k)
     assert list(x.ranges) == [i, j, k]
@@ -257,7 +353,7 @@ def test_ranges() -> None:
 
 
 def test_storage_is_freed() -> None:
-    """checklist 10: what a side table keeps for a BUFFER goes with it"""
+    """uopgraph checklist 10: what a side table keeps for a BUFFER goes with it"""
 
     class Memory:
         pass
@@ -278,7 +374,7 @@ def test_storage_is_freed() -> None:
 
 
 def test_key_changes_with_everything() -> None:
-    """checklist 69"""
+    """uopgraph checklist 69."""
     a, b = UOp.variable("a", 0, 3), UOp.variable("b", 0, 3)
     nodes = [
         a + b,
@@ -305,7 +401,7 @@ def test_key_changes_with_everything() -> None:
 
 
 def test_unknown_arguments_do_not_hash() -> None:
-    """checklist 70"""
+    """uopgraph checklist 70."""
     with checking(0), pytest.raises(EncodingError):
         _ = UOp(Ops.CUSTOM, dtypes.int32, (), [1, 2].__len__).key
 
@@ -325,7 +421,7 @@ def specs(x: UOp) -> tuple[bool, bool, bool]:
 
 
 def test_each_spec_rejects_what_another_accepts() -> None:
-    """checklist 71"""
+    """uopgraph checklist 71."""
     x = buf(4, 6)
     i, j = UOp.range(4, 0), UOp.range(6, 1)
     p = UOp.param(0, dtypes.float32, (4, 6), "cpu")
@@ -394,7 +490,7 @@ def test_tensor_builders() -> None:
 
 
 def test_random_element_shapes() -> None:
-    """checklist 20: element-wise shapes equal NumPy's"""
+    """uopgraph checklist 20: element-wise shapes equal NumPy's"""
     rng = random.Random(0)
     for _ in range(200):
         a = tuple(rng.choice([1, 2, 3]) for _ in range(rng.randint(0, 3)))

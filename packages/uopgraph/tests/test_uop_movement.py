@@ -1,4 +1,4 @@
-"""Movement operations: shapes, index arithmetic, views, validity (checklist 20, 21, 24, 25, 63-66)."""
+"""Movement operations: shapes, index arithmetic, views, validity."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def read(x: UOp) -> Any:
 
 @pytest.mark.sweep(default=120, full=1500)
 def test_random_chains_against_numpy(cases: int) -> None:
-    """checklist 20"""
+    """uopgraph checklist 20."""
     for seed in range(cases):
         rng = random.Random(seed)
         shape = tuple(rng.choice([1, 2, 3, 4, 6]) for _ in range(rng.randint(1, 3)))
@@ -131,11 +131,16 @@ def test_random_chains_against_numpy(cases: int) -> None:
         lambda x: x[0, 0, 0],
         lambda x: x.permute(0, 2),
         lambda x: x + UOp.const(1.0).expand(5),
+        lambda x: UOp(Ops.REDUCE, None, (x,), (Ops.ADD, 3)),
+        lambda x: x.index(0, 0, 0),
+        lambda x: x[:, :3].bitcast(dtypes.float64),
+        lambda x: x[0, 0].bitcast(dtypes.float16),
+        lambda x: x.movement(Ops.SHRINK, ((0, 4), (0, -1))),
         lambda x: x.squeeze(0),
     ],
 )
 def test_illegal_arguments(make: Any) -> None:
-    """checklist 20"""
+    """uopgraph checklist 20."""
     with pytest.raises(ShapeError):
         _ = make(buffer(4, 6)).shape
 
@@ -150,7 +155,7 @@ def test_broadcast_error_is_an_index_error() -> None:
 
 
 def test_symbolic_reshape() -> None:
-    """checklist 21"""
+    """uopgraph checklist 21."""
     n = UOp.variable("n", 1, 16)
     x = UOp.param(0, dtypes.float32, (n, 4), "cpu")
     assert x.reshape(n * 4).shape == ((n * 4).simplify(),)
@@ -160,7 +165,7 @@ def test_symbolic_reshape() -> None:
 
 
 def test_contiguous_view() -> None:
-    """checklist 24"""
+    """uopgraph checklist 24."""
     x = buffer(4, 6)
     base = x.base
     assert x.contiguous_view() == (base, 0)
@@ -178,7 +183,7 @@ def test_contiguous_view() -> None:
 
 
 def test_buffer_identity() -> None:
-    """checklist 25"""
+    """uopgraph checklist 25."""
     x = buffer(4, 6)
     assert x.has_buffer_identity()
     assert not x.permute(1, 0).has_buffer_identity()
@@ -186,6 +191,10 @@ def test_buffer_identity() -> None:
     assert not after.has_buffer_identity()
     assert after.has_buffer_identity(after_ok=True)
     assert after.buf_uop is x.base
+    sharded = UOp.new_buffer(("d0", "d1"), 12, dtypes.float32, slot=1).reshape(2, 6)
+    whole = sharded.unshard(0, UOp.range(2, -1, AxisType.DEVICE))
+    assert whole.has_buffer_identity()
+    assert not whole.permute(1, 0).has_buffer_identity()
 
 
 def factorizations(n: int, rng: random.Random) -> list[int]:
@@ -201,7 +210,7 @@ def factorizations(n: int, rng: random.Random) -> list[int]:
 
 @pytest.mark.sweep(default=150, full=2000)
 def test_reshape_round_trips(cases: int) -> None:
-    """checklist 66: flattening and splitting back simplifies to the ranges, through any other shape"""
+    """uopgraph checklist 66: flattening and splitting back simplifies to the ranges, through any other shape"""
     for seed in range(cases):
         rng = random.Random(seed)
         n = rng.choice([12, 24, 36, 60, 96, 128, 240, 360, 1024, 2310, 4096])
@@ -225,7 +234,7 @@ def test_product() -> None:
 
 
 def test_valid_is_independent_of_the_order() -> None:
-    """checklist 63"""
+    """uopgraph checklist 63."""
     a, b = UOp.range(10, 0), UOp.range(10, 1)
     clauses = [a < 5, (a + b) < 20, (a < 2).logical_not(), (b * 2 + a) < 9]
     results = set()
@@ -249,7 +258,7 @@ def test_valid_examples() -> None:
 
 @pytest.mark.sweep(default=60, full=3000)
 def test_gated_indices_keep_their_value(cases: int) -> None:
-    """checklist 61: V1 and V2, exhaustively"""
+    """uopgraph checklist 61: V1 and V2, exhaustively"""
     for seed in range(cases):
         rng = random.Random(seed)
         ranges = [UOp.range(rng.choice([2, 3, 5, 8]), i) for i in range(3)]
@@ -278,7 +287,7 @@ def test_placeholder_ranges_are_axis_types() -> None:
 
 
 def test_out_of_bounds_indices() -> None:
-    """checklist 72"""
+    """uopgraph checklist 72."""
     x = UOp.param(0, dtypes.float32, (10, 6), "cpu")
     i, j = UOp.range(12, 0), UOp.range(6, 1)
     n = UOp.variable("n", 1, 10)

@@ -1,4 +1,4 @@
-"""Views, effects, reductions, gated loads, bounds, and the rules of real arithmetic (checklist 56, 62, 64-68)."""
+"""Views, effects, reductions, gated loads, bounds, and the rules of real arithmetic."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def examples() -> list[tuple[UOp, UOp]]:
 
 
 def test_every_structural_rule_fires() -> None:
-    """checklist 54, 56, 65, 68"""
+    """uopgraph checklist 54, 56, 65, 68."""
     with profile() as p:
         for before, after in examples():
             got = graph_rewrite(before, sym)
@@ -125,7 +125,7 @@ def test_every_structural_rule_fires() -> None:
 
 
 def test_a_gated_load_keeps_its_validity() -> None:
-    """checklist 64: no access is created outside the index's own validity"""
+    """uopgraph checklist 64: no access is created outside the index's own validity"""
     own = P.index(I.valid(I < 3), J).load()
     out = graph_rewrite((I < 3).where(own, 0.0), sym)
     assert out is own
@@ -137,14 +137,14 @@ def test_a_gated_load_keeps_its_validity() -> None:
 
 
 def test_foreign_clauses() -> None:
-    """checklist 65"""
+    """uopgraph checklist 65."""
     idx = I.valid((I < 3) & (K < 5))
     assert graph_rewrite(idx, index_rules) is idx.simplify()
     assert graph_rewrite(idx, index_rules + foreign_clauses) is I.valid(I < 3)
 
 
 def test_closure_folding_leaves_reads_alone() -> None:
-    """checklist 67"""
+    """uopgraph checklist 67."""
     c = I < 2
     assert c.where(c.where(X, Y) + Z, Y).simplify() is c.where(X + Z, Y)
     read = P.index(c.where(I, J), J)
@@ -164,7 +164,7 @@ BINARY = [
 @pytest.mark.parametrize("op", BINARY, ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", [dtypes.weakint, dtypes.int8], ids=lambda d: d.name)
 def test_bounds_of_every_operation(op: Ops, dtype: DType) -> None:
-    """checklist 62: graph spec 8, every pair of intervals, and the interval is exact where the table says so"""
+    """uopgraph checklist 62: graph spec 8, every pair of intervals, and the interval is exact where the table says so"""
     for (a, b), (c, d) in itertools.product(INTERVALS, repeat=2):
         x = UOp.variable("x", a, b, dtype)
         y = UOp.const(c, dtype) if c == d else UOp.variable("y", c, d, dtype)
@@ -206,7 +206,7 @@ def test_bounds_that_wrap_or_saturate() -> None:
     "dtype", [*dtypes.ints, dtypes.bool, dtypes.float16, dtypes.weakint], ids=lambda d: d.name
 )
 def test_bounds_of_casts(dtype: DType) -> None:
-    """checklist 62"""
+    """uopgraph checklist 62."""
     for a, b in [*INTERVALS, (200, 300), (-40000, 5), (-(2**31), 2**31 - 1)]:
         node = UOp.variable("x", a, b).cast(dtype)
         for v in {a, b, (a + b) // 2}:

@@ -1,4 +1,4 @@
-"""Text, JSON, tracing and the viewer (checklist 6, 12, 73-78)."""
+"""Text, JSON, tracing and the viewer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sample() -> UOp:
 
 
 def test_json_round_trip() -> None:
-    """checklist 6"""
+    """uopgraph checklist 6."""
     x = sample()
     text = to_json(x)
     assert from_json(text) is x
@@ -85,7 +85,7 @@ def test_unknown_argument_has_no_json() -> None:
 
 
 def test_python_form() -> None:
-    """checklist 73"""
+    """uopgraph checklist 73."""
     x = sample()
     assert pyeval(pyrender(x)) is x
     assert pyeval(pyrender(UOp.const(float("nan")) + A)) is UOp.const(float("nan")) + A
@@ -106,7 +106,7 @@ def test_python_form_of_random_graphs(cases: int) -> None:
 
 
 def test_repr_writes_shared_nodes_once() -> None:
-    """checklist 74"""
+    """uopgraph checklist 74."""
     s = A + B
     text = repr(s * s)
     assert text.count("ADD") == 1
@@ -152,7 +152,7 @@ def test_infix_of_repeated_squaring_is_short() -> None:
 
 
 def test_profile_counts() -> None:
-    """checklist 75"""
+    """uopgraph checklist 75."""
     x = (A * 4 + 3) // 16 + A * 0
     assert observer.get() is None
     with profile() as p:
@@ -171,7 +171,7 @@ def test_profile_counts() -> None:
 
 
 def test_replay_ends_in_the_result() -> None:
-    """checklist 76"""
+    """uopgraph checklist 76."""
     x = ((A * 4 + 3) // 16 + (B + 0) * 1 + A * 0).maximum(A - A)
     with recording() as t:
         y = x.simplify()
@@ -254,7 +254,7 @@ INNER = PatternMatcher([(UPat(Ops.SUB, src=(UPat.var("x"), UPat())), lambda x: (
 
 
 def test_nesting_depths() -> None:
-    """checklist 77"""
+    """uopgraph checklist 77."""
     with recording() as t:
         graph_rewrite(A.alu(Ops.SUB, B).alu(Ops.NEG), NESTED, name="outer")
     (group,) = t.groups
@@ -267,7 +267,7 @@ def _fail(x: UOp) -> UOp:
 
 
 def test_an_exception_is_the_last_match() -> None:
-    """checklist 78"""
+    """uopgraph checklist 78."""
     pm = symbolic + PatternMatcher([(UPat(Ops.NEG, name="x"), _fail)])
     with recording() as t, pytest.raises(ValueError, match="no rule"):
         graph_rewrite((A + 0).alu(Ops.NEG), pm)
@@ -279,7 +279,7 @@ def test_an_exception_is_the_last_match() -> None:
 
 
 def test_tracing_does_not_keep_nodes() -> None:
-    """checklist 11"""
+    """uopgraph checklist 11."""
     import weakref
 
     with recording() as t:
