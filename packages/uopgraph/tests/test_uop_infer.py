@@ -29,6 +29,7 @@ from uopgraph import (
     can_lossless_cast,
     checking,
     dtypes,
+    full_spec,
     kernel_graph_spec,
     least_upper_dtype,
     least_upper_float,
@@ -328,6 +329,8 @@ def test_devices_and_axes() -> None:
     assert x.copy_to_device("gpu").device == "gpu"
     with pytest.raises(DeviceError, match="moved items between shards"):
         _ = x.shard(devices, 1).reshape(3, 16).axis
+    with pytest.raises(DeviceError, match="moved items between shards"):
+        _ = buf(6, 4).shard(devices, 0).reshape(3, 8).axis  # three rows on two devices
     with pytest.raises(DeviceError):
         x.shard(("a", "b", "c"), 0)
 
@@ -431,6 +434,15 @@ def test_each_spec_rejects_what_another_accepts() -> None:
     assert specs(tensor) == (True, False, False)
     assert specs(program) == (False, False, True)
     assert specs(kernels) == (True, True, False)
+    moved = p.permute(1, 0).index(j, i)
+    for graph, spec, name in (
+        (moved.store(1.0).end(i, j).sink(), program_spec, "PERMUTE"),
+        (UOp.make_sink(x.index(i, j).load()), kernel_graph_spec, "INDEX"),
+        (UOp.make_sink(p.index(i, j).load()), tensor_spec, "LOAD"),
+    ):
+        type_verify(graph, full_spec)
+        with pytest.raises(SpecError, match=f"{name} float32 .*(forbidden|unknown)"):
+            type_verify(graph, spec)
 
 
 def test_violation_names_the_node() -> None:
