@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import random
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -141,6 +142,9 @@ def test_deep_graphs(name: str, cases: int) -> None:
         with within("free", n):
             del x, y, old, new
             assert live_nodes() <= start + 2
+    # kilobytes; the peak of this whole process, so of every graph up to here
+    if n >= 100_000:
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
