@@ -354,7 +354,7 @@ def _sizeless() -> Architecture:
 
 
 def test_switch_routes() -> None:
-    """Switches route by their connectivity and do not show in routes (checklist O3)."""
+    """Switches route by their connectivity and do not show in routes."""
     device = DeviceBuilder("d")
     memory, other = device.memory("M"), device.memory("N")
     load, store = device.unit("LU", features=LOAD), device.unit("SU", features=STORE)

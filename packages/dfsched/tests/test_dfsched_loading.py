@@ -44,6 +44,36 @@ def test_imports_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert load_architecture(ktir.parse(text, file="-")).name == "toy"
 
 
+def test_the_only_device_and_devices_by_name() -> None:
+    """Without a name the only one, none of zero or two; an unknown name gives none (device checklist V33)."""
+    two = f"ktdf_arch.device @a {MEMORY}\nktdf_arch.device @b {MEMORY}"
+    assert DeviceManager(ktir.parse("module {}")).get() is None
+    assert DeviceManager(ktir.parse(two)).get() is None
+    one = DeviceManager(ktir.parse(f"ktdf_arch.device @a {MEMORY}"))
+    only = one.get()
+    assert only is not None
+    assert only.name == "a"
+    assert one.get("unknown") is None
+    with pytest.raises(ArchitectureError) as caught:
+        DeviceManager(ktir.parse(two)).require()
+    assert NO_DEVICE in str(caught.value)
+    named = DeviceManager(ktir.parse(two)).get("b")
+    assert named is not None
+    assert named.name == "b"
+
+
+def test_a_device_and_its_views_are_made_once() -> None:
+    """Asking again gives the same objects (device checklist V34)."""
+    manager = DeviceManager(ktir.parse('ktdf_arch.device @sample_device import("sample")'))
+    device = manager.get()
+    assert device is not None
+    assert manager.get() is device
+    assert manager.get("sample_device") is device
+    assert manager.require() is device
+    assert device.routing is device.routing
+    assert device.memory_tree is device.memory_tree
+
+
 def test_package_imports() -> None:
     """A path without slash and suffix is a package name (reading 18)."""
     device = load_architecture(ktir.parse('ktdf_arch.device @sample_device import("sample")'))
