@@ -41,7 +41,7 @@ def test_round_trip(rt: Runtime, shape: tuple[int, ...], dtype: str) -> None:
     assert back.tobytes() == array.tobytes()
 
 
-@pytest.mark.sweep(default=120, full=5000)
+@pytest.mark.sweep(default=200, full=5000)
 def test_random_layouts_and_views(cases: int) -> None:
     """runtime checklist R42, R46: to_device then to_host is the identity for random orders and views."""
     rng = random.Random(21)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from spyrert.constants import STICK_BYTES, align_up
+from spyrert.constants import align_up
 from spyrert.dtypes import scalar_bits
 from spyrert.errors import (
     AliasError,
@@ -207,7 +207,8 @@ def check_exact(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding
 def check_layout(index: int, spec: ArgSpec, expected: tuple[int, ...], tensor: DeviceTensor) -> None:
     """Step 8 and 9 for an argument of the compiled shape: the same arrangement in device memory, inside its
     storage."""
-    if tensor.is_whole and tensor.storage.layout == spec.layout and tensor.shape == expected:
+    layout = tensor.storage.layout
+    if (layout is spec.layout or layout == spec.layout) and tensor.shape == expected and tensor.is_whole:
         return
     wrong = stride_mismatches(spec.layout, expected, tensor)
     if wrong:
@@ -294,10 +295,25 @@ def _host_steps(
     return result
 
 
-def check_chunks(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
-    """An interleaved tensor needs a kernel that takes the address of each chunk (runtime spec 3.17)."""
+def check_span(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
+    """Step 9: the bytes of each argument can be shared out so that no core has to reach too far."""
+    limit = plan.context.props.core_span_limit
     for index, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True)):
-        chunks = len(tensor.storage.address.chunks)
+        low, high = extent(tensor)
+        if high - low > limit * plan.core_count:
+            raise LayoutMismatch(
+                f"{label(index, spec)} spans {high - low} bytes of device memory; {plan.core_count} cores "
+                f"reach {limit} bytes each",
+                index=index,
+                expected=limit * plan.core_count,
+                actual=high - low,
+            )
+
+
+def check_chunks(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
+    """A view of several chunks needs a kernel that takes the address of each (runtime spec 3.17)."""
+    for index, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True)):
+        chunks = len(tensor.chunks())
         expected = {n for hcm in plan.hcms if isinstance(hcm, Hcm) for a, _, n in hcm.chunk_map if a == index}
         if chunks == 1 and not expected:
             continue
@@ -353,8 +369,8 @@ def same_view(a: DeviceTensor, b: DeviceTensor) -> bool:
 def overlap(a: DeviceTensor, b: DeviceTensor) -> bool:
     """Whether the byte ranges of two views of one allocation overlap."""
     (start_a, end_a), (start_b, end_b) = extent(a), extent(b)
-    pieces_a = [(p.region_id, p.offset) for p in a.storage.address.pieces()]
-    pieces_b = [(p.region_id, p.offset) for p in b.storage.address.pieces()]
+    pieces_a = [(p.region_id, p.offset) for p in a.storage.pieces]
+    pieces_b = [(p.region_id, p.offset) for p in b.storage.pieces]
     if len(pieces_a) > 1 or len(pieces_b) > 1 or pieces_a[0][0] != pieces_b[0][0]:
         return True
     base_a, base_b = pieces_a[0][1], pieces_b[0][1]
@@ -362,24 +378,8 @@ def overlap(a: DeviceTensor, b: DeviceTensor) -> bool:
 
 
 def extent(tensor: DeviceTensor) -> tuple[int, int]:
-    """First byte, and the one behind the last, that a view touches in its storage; whole sticks.
-
-    Device offsets grow with every host index (a step to the next stick is at least one stick), so the corners
-    decide.
-    """
-    if tensor.is_whole:
-        return 0, tensor.storage.nbytes
-    layout = tensor.layout
-    corners = [tensor.offset]
-    for size, stride in zip(tensor.shape, tensor.strides, strict=True):
-        corners += [corner + (size - 1) * stride for corner in list(corners)] if size > 1 and stride else []
-    if isinstance(layout, LinearLayout):
-        width = item_bytes(layout.device_dtype)
-        offsets = [corner * width for corner in corners]
-    else:
-        offsets = [layout.offset_bytes(corner) for corner in corners]
-    low, high = min(offsets), max(offsets)
-    return low // STICK_BYTES * STICK_BYTES, align_up(high + 1)
+    """First byte, and the one behind the last, that a view touches in its storage; whole sticks."""
+    return tensor.extent()
 
 
 def contract(plan: JobPlan) -> LaunchSpec:

@@ -53,8 +53,10 @@ class RuntimeConfig:
         max_inflight_launches: launches that may wait; further ones block the caller.
         max_tiles: greatest number of tiles of one launch.
         verify_load: read images back after loading.
-        timeout_ns: virtual time after which a compute operation faults; 0 is never.
+        timeout_ns: virtual time after which an operation of the device faults; 0 is never.
         host_ns: virtual duration of a host function.
+        host_timeout: seconds after which a host function that does not return fails its stream; ``None`` is
+            never.
         track_validity: refuse to read what failed operations may have damaged.
         shutdown_timeout: seconds to drain at the end.
     """
@@ -77,6 +79,7 @@ class RuntimeConfig:
     verify_load: bool = False
     timeout_ns: int = 0
     host_ns: int = 0
+    host_timeout: float | None = None
     track_validity: bool = False
     shutdown_timeout: float = 5.0
 
@@ -87,6 +90,7 @@ class RuntimeConfig:
             (1 <= self.host_compute_streams <= 8, "host_compute_streams must be 1..8"),
             (self.correction_arena_depth >= 1, "correction_arena_depth must be at least 1"),
             (self.max_inflight_launches >= 1, "max_inflight_launches must be at least 1"),
+            (self.host_timeout is None or self.host_timeout > 0, "host_timeout must be positive"),
             (self.host_ns >= 0 and self.timeout_ns >= 0, "durations must not be negative"),
         )
         for good, text in checks:

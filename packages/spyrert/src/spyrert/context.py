@@ -41,7 +41,9 @@ class DeviceContext:
         self.props = device.props
         self._on_memory = on_memory
         self.allocator = FlexAllocator(_make_regions(device, config), config.region_order, on_memory)
-        self.scheduler = Scheduler(device, self.allocator, config.progress, index)
+        self.scheduler = Scheduler(
+            device, self.allocator, config.progress, index, config.host_timeout, config.timeout_ns
+        )
         if config.track_validity:
             self.scheduler.indeterminate = IndeterminateMemory()
         self.launch_numbers = itertools.count(1)

@@ -54,7 +54,7 @@ def as_host(array: Any, dtype: str | None = None) -> tuple[Array, str]:
 def access(tensor: DeviceTensor, writes: bool) -> Access:
     """Footprint of the tensor's whole storage."""
     storage = tensor.storage
-    return Access(storage.root, storage.address.pieces(), writes)
+    return Access(storage.root, storage.pieces, writes)
 
 
 def upload(array: Array, tensor: DeviceTensor, name: str = "to_device") -> CopyPlan:

@@ -51,6 +51,10 @@ class Slot:
         self._released = False
         self.data = data
 
+    def discard(self) -> None:
+        """Give the place back, but not the bytes."""
+        self._pooled = False
+
     def release(self) -> None:
         """Give the buffer back; further calls do nothing."""
         if not self._released:
@@ -91,6 +95,8 @@ class CorrectionArena:
             data = self._free.pop() if pooled and self._free else bytearray()
         if len(data) != size:
             data = bytearray(size)
+        else:
+            data[:] = bytes(size)  # a function that writes nothing must not pass on the correction of another
         return Slot(self, data, pooled)
 
     def _return(self, data: bytearray | None) -> None:

@@ -253,7 +253,9 @@ def check(
             )
         else:
             tiles = plan_tiles(plan, checked, binding, allow_staging)
-        checks.check_chunks(plan, checked)
+        for tile in tiles:
+            checks.check_chunks(plan, tile.tensors)
+        checks.check_span(plan, tiles[0].tensors)
         checks.check_aliases(plan, checked)
     else:
         tiles = (TileLaunch(checked, binding),)
@@ -517,7 +519,9 @@ def _accesses(
         storage = tensor.storage
         writes = plan.args[index].role.writes if plan.launch is not None else True
         low, high = checks.extent(tensor)
-        pieces = storage.address.slice(low, min(high, storage.nbytes) - low).pieces()
+        high = min(high, storage.nbytes)
+        whole = low == 0 and high == storage.nbytes
+        pieces = storage.pieces if whole else storage.address.slice(low, high - low).pieces()
         accesses.append(Access(storage.root, pieces, writes))
     if pool is not None:
         accesses.append(Access(pool.storage.root, pool.storage.address.pieces(), True))
@@ -545,7 +549,7 @@ def _symbolic_segments(
     used: dict[int, bool] = {}
     for index, tensor in enumerate(tile.tensors):
         writes = plan.args[index].role.writes if plan.launch is not None else True
-        for chunk in tensor.storage.address.chunks:
+        for chunk in tensor.chunks():
             used[chunk.addr.region_id] = used.get(chunk.addr.region_id, False) or writes
     if pool is not None:
         used[pool.storage.address.chunks[0].addr.region_id] = True

@@ -57,6 +57,11 @@ class HostBuffer:
             self._data = bytearray(self.size)
         return memoryview(self._data)
 
+    def discard(self) -> None:
+        """Somebody may still write to the bytes: they are not used for another launch."""
+        if self._slot is not None:
+            self._slot.discard()
+
     def release(self, _: Operation | None = None) -> None:
         if self._slot is not None:
             self._slot.release()
@@ -103,6 +108,9 @@ class HostComputeOperation(Operation):
 
     def ready(self) -> bool:
         return not self.pooled or self.arena.available()
+
+    def abandon(self) -> None:
+        self.buffer.discard()
 
     @property
     def arena(self) -> CorrectionArena:
@@ -255,7 +263,6 @@ class ComputeStep(Step):
                 entry_offset=self.entry_offset,
                 segments=context.segments,
                 plan_digest64=context.plan.digest64,
-                timeout_ns=context.plan.context.config.timeout_ns,
             )
         ]
 
@@ -295,10 +302,13 @@ class JobPlan:
         steps: Sequence[Step],
         static: Sequence[CompositeAddress],
         on_release: Callable[[JobPlan], None],
+        core_count: int = 1,
     ) -> None:
         self.context = context
         self.name = code.kernel_name
         self.launch: LaunchSpec | None = code.launch
+        self.core_count = core_count
+        """Cores that the program runs on."""
         self.args: tuple[ArgSpec, ...] = code.launch.args if code.launch else ()
         self.addressing = code.addressing
         self.digest = code.digest

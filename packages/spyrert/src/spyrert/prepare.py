@@ -50,7 +50,7 @@ def prepare(
 ) -> JobPlan:
     """Load an artefact and wait until it is resident; see :meth:`spyrert.Runtime.prepare_kernel`."""
     stream.state.check()
-    check_device(code, context, allow_baked)
+    cores = check_device(code, context, allow_baked)
     steps = translate(code, functions)
     blocks: list[CompositeAddress] = []
     directive = context.program_directive(MemoryType.PROGRAM_STATIC)
@@ -62,7 +62,7 @@ def prepare(
         for block in blocks:
             context.allocator.free(block)
         raise
-    plan = JobPlan(context, code, steps, blocks, on_release)
+    plan = JobPlan(context, code, steps, blocks, on_release, cores)
     plan.problem = foreign(code, context)
     if plan.problem is not None:
         warnings.warn(
@@ -71,8 +71,8 @@ def prepare(
     return plan
 
 
-def check_device(code: SpyreCode, context: DeviceContext, allow_baked: bool) -> None:
-    """Refuse an artefact that this device cannot run (no device contact)."""
+def check_device(code: SpyreCode, context: DeviceContext, allow_baked: bool) -> int:
+    """Refuse an artefact that this device cannot run (no device contact); returns how many cores it uses."""
     props = context.props
     if code.addressing is Addressing.BAKED and not allow_baked and code.version > 0:
         raise UnsupportedFeature(
@@ -92,12 +92,12 @@ def check_device(code: SpyreCode, context: DeviceContext, allow_baked: bool) -> 
                     f"kernel '{code.kernel_name}' is made for {machine.name} {machine.digest[:12]}, "
                     f"device {context.index} is {name} {digest[:12]}"
                 )
-    for image in _images(code):
-        if image.core_count > props.num_cores:
-            raise UnsupportedImage(
-                f"kernel '{code.kernel_name}' needs {image.core_count} cores, device {context.index} has "
-                f"{props.num_cores}"
-            )
+    cores = max((image.core_count for image in _images(code)), default=props.num_cores)
+    if cores > props.num_cores:
+        raise UnsupportedImage(
+            f"kernel '{code.kernel_name}' needs {cores} cores, device {context.index} has {props.num_cores}"
+        )
+    return cores
 
 
 def _images(code: SpyreCode) -> list[Image]:

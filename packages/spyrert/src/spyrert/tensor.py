@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spyrert.constants import STICK_BYTES
+from spyrert.constants import STICK_BYTES, align_up
 from spyrert.dtypes import numpy_dtype
 from spyrert.errors import ArgumentError, ArgumentTypeError, ArgumentValueError, LayoutMismatch
-from spyrert.memory import CompositeAddress
+from spyrert.memory import Chunk, CompositeAddress
 from spyrert.spyrecode.layout import Layout, LinearLayout, StickLayout, contiguous_strides, item_bytes
 
 if TYPE_CHECKING:
@@ -27,9 +27,13 @@ class Storage:
             ``dma_strides``.
         dtype: host element type, by name.
         layout: arrangement on the device.
-        nbytes: bytes of the range.
 
     The allocation returns to the allocator when the last reference is gone and no operation touches it.
+
+    Attributes:
+        nbytes: bytes of the range on the device.
+        pieces: the range as a device understands it.
+        addresses: virtual device address of each chunk.
     """
 
     def __init__(
@@ -49,14 +53,12 @@ class Storage:
         self.layout = layout
         self.owner = owner
         self.generation = context.generation
+        self.pieces = address.pieces()
+        self.addresses = context.allocator.addresses(address)
+        self.nbytes = address.total_size
         self.root: CompositeAddress = address if owner is None else owner.root
         if owner is None and address.chunks:
             weakref.finalize(self, context.allocator.garbage.append, address).atexit = False
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the range on the device."""
-        return self.address.total_size
 
     def check_alive(self) -> None:
         """Raise ``ArgumentError`` if the device was reset since, or the memory was freed."""
@@ -117,7 +119,8 @@ class DeviceTensor:
     @property
     def is_whole(self) -> bool:
         """Whether the view is the storage as it was made."""
-        return self.offset == 0 and self.shape == self.storage.shape and self.strides == self.storage.strides
+        storage = self.storage
+        return self.offset == 0 and self.shape == storage.shape and self.strides == storage.strides
 
     @property
     def device_strides(self) -> tuple[int, ...]:
@@ -146,17 +149,48 @@ class DeviceTensor:
             )
         return offset
 
-    def addresses(self) -> tuple[int, ...]:
-        """Virtual device address of the view, one per chunk of the storage."""
-        offset = self.device_offset()
+    def extent(self) -> tuple[int, int]:
+        """First byte, and the one behind the last, that the view touches in its storage; whole sticks.
+
+        Device offsets grow with every host index (a step to the next stick is at least one stick), so the
+        corners decide.
+        """
+        if self.is_whole:
+            return 0, self.storage.nbytes
+        layout = self.layout
+        corners = [self.offset]
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            corners += (
+                [corner + (size - 1) * stride for corner in list(corners)] if size > 1 and stride else []
+            )
+        if isinstance(layout, LinearLayout):
+            width = item_bytes(layout.device_dtype)
+            offsets = [corner * width for corner in corners]
+        else:
+            offsets = [layout.offset_bytes(corner) for corner in corners]
+        return min(offsets) // STICK_BYTES * STICK_BYTES, align_up(max(offsets) + 1)
+
+    def chunks(self) -> tuple[Chunk, ...]:
+        """The chunks of the storage that the view touches, in order."""
+        chunks = self.storage.address.chunks
+        if len(chunks) < 2:
+            return chunks
+        low, high = self.extent()
         address = self.storage.address
-        if not address.chunks:
-            return ()
-        if len(address.chunks) == 1:
-            return (self.storage.context.allocator.addresses(address)[0] + offset,)
-        if offset:
-            raise LayoutMismatch("a view of an interleaved tensor must start at its first byte")
-        return self.storage.context.allocator.addresses(address)
+        return chunks[address.locate(low)[0] : address.locate(high - 1)[0] + 1]
+
+    def addresses(self) -> tuple[int, ...]:
+        """Virtual device address of the view, one per chunk that it touches."""
+        offset = self.device_offset()
+        storage = self.storage
+        if not offset and len(storage.addresses) < 2:
+            return storage.addresses
+        if len(storage.addresses) < 2:
+            return (storage.addresses[0] + offset,)
+        touched = self.chunks()
+        first, inside = storage.address.locate(offset)
+        start = storage.addresses[first] + inside
+        return (start, *storage.addresses[first + 1 : first + len(touched)])
 
     def __repr__(self) -> str:
         return f"DeviceTensor(shape={self.shape}, dtype={self.dtype}, device={self.device})"

@@ -112,6 +112,7 @@ class EventDevice:
         self._running: list[tuple[int, int, _Job]] = []
         self._jobs: dict[int, _Job] = {}
         self._finished: list[Completion] = []
+        self._held: list[Completion] = []
         self._lost = False
         self._images = ImageCache()
         self._counters: dict[str, int] = {}
@@ -145,6 +146,8 @@ class EventDevice:
         )
 
     def create_region(self, size: int, domain_id: int, memory_type: MemoryType) -> int:
+        if self.faults.refuses_region(memory_type):
+            raise MemoryError(f"device {self._props.index} refuses a region of {size} bytes")
         return self._regions.create(size, domain_id, memory_type)
 
     def destroy_region(self, region_id: int) -> None:
@@ -182,12 +185,15 @@ class EventDevice:
     def next_completion(self, block: bool = True) -> Completion | None:
         while not self._finished:
             if not self._running:
-                return None
+                self._finished, self._held = self._held, []
+                if not self._finished:
+                    return None
+                break
             end, _, job = self._running[0]
             if end > self._now:
                 if not block:
                     return None
-                self._now = end
+                self._pass(end)
             heapq.heappop(self._running)
             self._end(job)
         completion = self._finished.pop(0)
@@ -205,7 +211,7 @@ class EventDevice:
         return True
 
     def in_flight(self) -> int:
-        return len(self._jobs) + len(self._finished)
+        return len(self._jobs) + len(self._finished) + len(self._held)
 
     def can_accept(self, engine: Engine) -> bool:
         running = sum(engine_of(job.block) is engine for _, _, job in self._running)
@@ -221,7 +227,14 @@ class EventDevice:
             return
         if self._running and self._running[0][0] <= target:
             target = max(self._now, self._running[0][0])
-        self._now = target
+        self._pass(target)
+
+    def _pass(self, time: int) -> None:
+        """Let time pass; counts how long transfers and programs ran beside each other."""
+        busy = {engine_of(job.block) for _, _, job in self._running}
+        if Engine.COMPUTE in busy and len(busy) > 1:
+            self._counters["overlap_ns"] += time - self._now
+        self._now = time
 
     def counters(self) -> dict[str, int]:
         gauges = {
@@ -240,6 +253,7 @@ class EventDevice:
         self._running.clear()
         self._jobs.clear()
         self._finished.clear()
+        self._held.clear()
         self._regions.clear()
         self._images.clear()
         self.faults.clear()
@@ -289,6 +303,7 @@ class EventDevice:
             case P2PCB():
                 raise AssertionError("refused at submission")
         duration = self.script_duration(block, outcome.duration)
+        notes: tuple[str, ...] = ()
         for fault in faults:
             match fault.kind:
                 case FaultKind.SLOW:
@@ -303,7 +318,8 @@ class EventDevice:
                     self._lost = True
                 case FaultKind.ECC_CORRECTABLE:
                     self._counters["ecc_corrected"] += 1
-        timeout = block.timeout_ns if isinstance(block, ComputeCB) else 0
+                    notes = (*notes, "a memory error was corrected")
+        timeout = block.timeout_ns if isinstance(block, (ComputeCB, DmaCB)) else 0
         if timeout and duration > timeout:
             duration = timeout
             outcome = _Outcome(
@@ -324,6 +340,7 @@ class EventDevice:
             self._now + duration,
             outcome.phases,
             outcome.bytes,
+            notes,
         )
         job.commit = outcome.commit
         heapq.heappush(self._running, (self._now + duration, job.ticket, job))
@@ -335,7 +352,11 @@ class EventDevice:
         engine = engine_of(job.block)
         self._counters[f"{engine.value}_busy_ns"] += completion.t_end - completion.t_start
         if isinstance(job.block, ComputeCB):
-            self._counters["cycles_busy_compute"] += completion.phases.compute
+            phases = completion.phases
+            self._counters["cycles_busy_compute"] += phases.compute
+            self._counters["cycles_dmi"] += phases.dmi
+            self._counters["cycles_compute"] += phases.compute
+            self._counters["cycles_dmo"] += phases.dmo
         self._report(job, completion)
         self._start_ready()
 
@@ -343,7 +364,11 @@ class EventDevice:
         job.state = _State.DONE
         self._jobs.pop(job.ticket, None)
         self._counters[f"cb_{completion.status.value}"] += 1
-        self._finished += [completion] * job.reports
+        if any(fault.kind is FaultKind.COMPLETION_REORDER for fault in job.faults):
+            self._held += [completion] * job.reports
+            return
+        self._finished += [completion] * job.reports + self._held
+        self._held = []
 
     # -- execution -----------------------------------------------------------------------------
 
@@ -367,7 +392,7 @@ class EventDevice:
                     for bit in injected.params.get("bits", [0]):
                         transfer.flip(bit)
                 case FaultKind.ECC_UNCORRECTABLE:
-                    fault = DeviceFault(EccError, "uncorrectable memory error")
+                    fault = DeviceFault(EccError, "uncorrectable memory error", dict(injected.params))
                     self._counters["ecc_uncorrected"] += 1
         size = transferred_bytes(block)
         counter = {
@@ -463,9 +488,13 @@ _COUNTERS: Final = (
     "sticks_read",
     "sticks_written",
     "cycles_busy_compute",
+    "cycles_dmi",
+    "cycles_compute",
+    "cycles_dmo",
     "dma_in_busy_ns",
     "dma_out_busy_ns",
     "compute_busy_ns",
+    "overlap_ns",
     "page_faults",
     "stale_corrections",
     "ecc_corrected",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from spyrert.device.protocol import ComputeCB, ControlBlock, Engine, engine_of
+from spyrert.device.protocol import ComputeCB, ControlBlock, Engine, MemoryType, engine_of
 
 
 class FaultKind(enum.Enum):
@@ -26,6 +26,8 @@ class FaultKind(enum.Enum):
     SUBMIT_REJECT = "submit_reject"
     COMPLETION_LOST = "completion_lost"
     COMPLETION_DUPLICATE = "completion_duplicate"
+    COMPLETION_REORDER = "completion_reorder"
+    ALLOC_FAIL = "alloc_fail"
     SLOW = "slow"
     DEVICE_LOST = "device_lost"
 
@@ -106,16 +108,32 @@ class FaultPlan:
     def hits(self, block: ControlBlock) -> Iterator[FaultSpec]:
         """Faults that hit this operation, in the order they were added; counts the match."""
         for fault, seen in self._faults:
-            if not fault.match.fits(block, fault.kind):
+            if fault.kind is FaultKind.ALLOC_FAIL or not fault.match.fits(block, fault.kind):
                 continue
-            seen[0] += 1
-            late = seen[0] - fault.match.nth
-            again = fault.persistent or (
-                fault.match.every is not None and late > 0 and late % fault.match.every == 0
-            )
-            if late == 0 or (late > 0 and again):
+            if _strikes(fault, seen):
                 self.log.append((fault.kind, block.op_id))
                 yield fault
+
+    def refuses_region(self, memory_type: MemoryType) -> bool:
+        """Whether an ``ALLOC_FAIL`` hits the creation of a region of this type (``params["memory_type"]``,
+        all types without)."""
+        for fault, seen in self._faults:
+            fits = (
+                fault.kind is FaultKind.ALLOC_FAIL
+                and fault.params.get("memory_type", memory_type) is memory_type
+            )
+            if fits and _strikes(fault, seen):
+                self.log.append((fault.kind, 0))
+                return True
+        return False
+
+
+def _strikes(fault: FaultSpec, seen: list[int]) -> bool:
+    """Count a match; whether it is the one, or one of those, that the fault is meant for."""
+    seen[0] += 1
+    late = seen[0] - fault.match.nth
+    again = fault.persistent or (fault.match.every is not None and late > 0 and late % fault.match.every == 0)
+    return late == 0 or (late > 0 and again)
 
 
 __all__ = ["FaultKind", "FaultPlan", "FaultSpec", "Match"]

@@ -168,6 +168,7 @@ class DmaCB:
         fill_padding: transfers to the device and on it: bytes of the pieces that no nest writes become zero.
             Otherwise they keep their value (read-modify-write of partial sticks); the rest of a stick that
             was never written becomes zero.
+        timeout_ns: virtual time after which the operation faults with ``DeviceTimeout``; 0 is never.
     """
 
     direction: Direction
@@ -181,6 +182,7 @@ class DmaCB:
     op_id: int = 0
     stream_id: int = 0
     name: str = ""
+    timeout_ns: int = 0
 
 
 @attrs.frozen
@@ -308,6 +310,8 @@ class Completion:
     t_end: int = 0
     phases: Phases = attrs.field(factory=Phases)
     bytes: int = 0
+    notes: tuple[str, ...] = ()
+    """What the device corrected by itself, for the error log."""
 
 
 # -- execution of images ---------------------------------------------------------------------------

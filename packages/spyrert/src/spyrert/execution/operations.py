@@ -100,6 +100,8 @@ class Operation:
     start: int = 0
     end: int = 0
     bytes: int = 0
+    timeout_ns: int = 0
+    """Virtual time after which the device gives up; 0 is never."""
     tags: Mapping[str, object] = attrs.field(factory=dict)
     """What else a trace shows of the operation."""
 
@@ -111,6 +113,9 @@ class Operation:
         """Let go of everything that was kept for the execution; the operation is over."""
         self.held = ()
         self.after = []
+
+    def abandon(self) -> None:
+        """A host function did not return: what it may still write to is not used again."""
 
     def ready(self) -> bool:
         """Whether resources besides the engine are there; called under the scheduler's lock."""
@@ -168,6 +173,7 @@ class Copy(Operation):
             self.op_id,
             0 if self.stream is None else self.stream.id,
             self.name,
+            self.timeout_ns,
         )
 
 
@@ -195,7 +201,6 @@ class Compute(Operation):
     segments: tuple[SegmentEntry, ...] = ()
     plan_digest64: bytes = bytes(8)
     core_mask: int = 2**32 - 1
-    timeout_ns: int = 0
 
     kind = "Compute"
     engine = Engine.COMPUTE

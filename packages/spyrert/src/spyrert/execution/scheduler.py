@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from spyrert.config import Progress
+from spyrert.constants import PROG_SEGMENT
 from spyrert.device.protocol import (
     Completion,
     ControlBlockError,
@@ -29,12 +30,14 @@ from spyrert.errors import (
     DeviceLost,
     DeviceTimeout,
     DmaFault,
+    EccError,
     EventPoisoned,
     HostComputeError,
     SpyreError,
     StreamDestroyed,
     SynchronizeTimeout,
 )
+from spyrert.execution import ras
 from spyrert.execution.hazards import HazardTracker
 from spyrert.execution.operations import Access, Copy, Operation, OpState, Signal, Wait
 from spyrert.execution.streams import StreamState
@@ -53,9 +56,19 @@ class Scheduler:
         allocator: told which operations touch which blocks.
         progress: who pumps.
         index: number of the device, for messages.
+        host_timeout: seconds after which a host function is given up.
+        timeout_ns: virtual time that the device has for each operation; 0 is no limit.
     """
 
-    def __init__(self, device: Device, allocator: FlexAllocator, progress: Progress, index: int = 0) -> None:
+    def __init__(
+        self,
+        device: Device,
+        allocator: FlexAllocator,
+        progress: Progress,
+        index: int = 0,
+        host_timeout: float | None = None,
+        timeout_ns: int = 0,
+    ) -> None:
         self.device = device
         self.allocator = allocator
         self.index = index
@@ -71,6 +84,9 @@ class Scheduler:
         self._pumping: int | None = None
         self._by_ticket: dict[int, Operation] = {}
         self._host: tuple[Operation, int] | None = None
+        self._host_thread: int | None = None
+        self._host_timeout = host_timeout
+        self._timeout_ns = timeout_ns
         self._hazards = HazardTracker()
         self._unfinished = 0
         self._clock = device.now()
@@ -97,8 +113,11 @@ class Scheduler:
     def submit(self, operations: Sequence[tuple[StreamState, Operation]]) -> None:
         """Enqueue all or nothing; other threads' operations do not come between those of one stream.
 
-        Raises ``StreamInErrorState``, ``StreamDestroyed``, ``InvalidFree``; nothing is enqueued then.
+        Raises ``StreamInErrorState``, ``StreamDestroyed``, ``InvalidFree``, and ``HostComputeError`` inside
+        of a host function of this device; nothing is enqueued then.
         """
+        if self._host_thread == threading.get_ident():
+            raise HostComputeError("re-entrant: a host function may not enqueue work", device=self.index)
         with self._changed:
             for state in {id(state): state for state, _ in operations}.values():
                 state.check()
@@ -112,6 +131,7 @@ class Scheduler:
                     operation.op_id = self._next_op
                     operation.stream = state
                     operation.queued = now
+                    operation.timeout_ns = self._timeout_ns
                     enqueued.append(operation)
                     for access in operation.footprint:
                         self.allocator.hold(access.allocation, operation.op_id)
@@ -176,7 +196,7 @@ class Scheduler:
                 with self._changed:
                     if condition():
                         return
-                    if self._pumping == threading.get_ident():
+                    if threading.get_ident() in (self._pumping, self._host_thread):
                         raise HostComputeError(f"re-entrant: waiting for {what} inside of a host function")
                     if self._progress is Progress.THREAD or self._pumping not in (
                         None,
@@ -374,7 +394,7 @@ class Scheduler:
         error: SpyreError | None = None
         duration = 0
         try:
-            duration = operation.run()
+            duration = self._call_host(operation)
         except SpyreError as raised:
             error = raised
         except Exception as raised:  # noqa: BLE001 - whatever a user's function raises belongs to its stream
@@ -389,6 +409,38 @@ class Scheduler:
                 self._finish(operation, OpState.DONE if error is None else OpState.FAILED, error)
             else:
                 self._host = (operation, self._clock + duration)
+
+    def _call_host(self, operation: Operation) -> int:
+        """The duration of a host function, which may not enqueue anything. With a watchdog it runs in a
+        thread of its own, which is left behind if it does not return."""
+        result: list[int] = []
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            self._host_thread = threading.get_ident()
+            try:
+                result.append(operation.run())
+            except BaseException as error:  # noqa: BLE001 - raised again below
+                failure.append(error)
+            finally:
+                if self._host_thread == threading.get_ident():
+                    self._host_thread = None
+
+        if self._host_timeout is None:
+            work()
+        else:
+            thread = threading.Thread(target=work, name="spyrert-host-function", daemon=True)
+            thread.start()
+            thread.join(self._host_timeout)
+            if not (result or failure):
+                self._host_thread = None
+                operation.abandon()
+                raise HostComputeError(
+                    f"timeout: host function {operation.name!r} did not return in {self._host_timeout} s"
+                )
+        if failure:
+            raise failure[0]
+        return result[0]
 
     # -- completions ---------------------------------------------------------------------------
 
@@ -433,6 +485,7 @@ class Scheduler:
         operation.bytes = completion.bytes
         match completion.status:
             case Status.OK:
+                self.error_log += [ras.note(text, operation) for text in completion.notes]
                 self._finish(operation, OpState.DONE)
             case Status.CANCELLED:
                 self._finish(operation, OpState.CANCELLED)
@@ -442,6 +495,8 @@ class Scheduler:
                 error.device = self.index
                 if isinstance(error, DeviceLost):
                     self._lose(error)
+                elif isinstance(error, EccError) and fault and fault.details.get("segment") == PROG_SEGMENT:
+                    self._lose(DeviceLost(f"a program is damaged: {error}", device=self.index))
                 self._finish(operation, OpState.FAILED, error)
 
     def _finish(self, operation: Operation, state: OpState, error: SpyreError | None = None) -> None:
@@ -475,7 +530,7 @@ class Scheduler:
         self._changed.notify_all()
 
     def _fail(self, stream: StreamState, error: SpyreError, operation: Operation | None) -> None:
-        self._log(stream, error, operation)
+        self.error_log.append(ras.record(error, operation, stream.id))
         if stream.error is None:
             stream.error = error
         else:
@@ -499,20 +554,6 @@ class Scheduler:
         for stream in self.streams:
             if not stream.destroyed and stream.error is None:
                 self._fail(stream, DeviceLost(error.message, device=self.index, stream_id=stream.id), None)
-
-    def _log(self, stream: StreamState, error: SpyreError, operation: Operation | None) -> None:
-        self.error_log.append(
-            {
-                "name": f"RAS::RUNTIMESCHEDULER::{type(error).__name__}",
-                "code": error.code,
-                "severity": "error",
-                "message": error.message,
-                "OpType": operation.kind if operation else "",
-                "op_id": operation.op_id if operation else 0,
-                "stream": stream.id,
-                "kernel": operation.name if operation else "",
-            }
-        )
 
     def _run_callbacks(self) -> bool:
         """Call the callbacks of operations that are over; an exception is logged and hurts nobody."""

@@ -6,7 +6,19 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from spyrert.errors import ArgumentTypeError, SpyreError, StreamDestroyed, StreamError, StreamInErrorState
+from spyrert.errors import (
+    ArgumentTypeError,
+    CoreUnavailable,
+    DeviceError,
+    DeviceTimeout,
+    EccError,
+    EventPoisoned,
+    PageFault,
+    SpyreError,
+    StreamDestroyed,
+    StreamError,
+    StreamInErrorState,
+)
 from spyrert.execution.events import Event, EventGeneration
 from spyrert.execution.operations import Operation
 
@@ -164,6 +176,25 @@ class Stream:
         if self.state.destroyed or self.state.error is not None:
             return ErrorCode.SHUTDOWN
         return ErrorCode.SUCCESS
+
+    @property
+    def fault_class(self) -> ErrorCode:
+        """What kind of failure is behind :meth:`get_error`."""
+        error = self.state.error
+        cause = error.__cause__ if isinstance(error, EventPoisoned) else error
+        match cause:
+            case None:
+                return self.get_error()
+            case DeviceTimeout():
+                return ErrorCode.TIMEOUT
+            case CoreUnavailable():
+                return ErrorCode.CORE_UNAVAILABLE
+            case PageFault() | EccError():
+                return ErrorCode.MEMORY_FAULT
+            case DeviceError():
+                return ErrorCode.HARDWARE_FAULT
+            case _:
+                return ErrorCode.SHUTDOWN
 
     @property
     def error(self) -> SpyreError | None:

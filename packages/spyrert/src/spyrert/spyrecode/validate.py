@@ -432,6 +432,14 @@ class _Checker:
                     True,
                 )
             previous = symbol.id
+            if symbol.unit < 1:
+                self.fail(
+                    SpyreCodeSchemaError,
+                    f"unit of symbol {symbol.id} must be positive, not {symbol.unit}",
+                    f"{here}/hcm/symbols/{number}/unit",
+                    index,
+                    True,
+                )
             for leaf in leaves(symbol.expr):
                 match leaf:
                     case Addr(arg) | Dim(arg, _) | Stride(arg, _) if arg >= len(launch.args):
