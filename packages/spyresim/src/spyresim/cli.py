@@ -239,7 +239,7 @@ def _run_file(
         return run_dataflow(compiled, values, options=options), compiled
     from spyresim.device_level import run_device
 
-    result = run_device(compiled.spyrecode, values, device=compiled.architecture, options=options)
+    result = run_device(compiled, values, options=options)
     return result, compiled
 
 

@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from dfsched import Architecture, Compiled, load_architecture
 from ktir.dtypes import element_type
-from ktir.interface import Argument, ArgumentKind, ConstantBuffer, Role
+from ktir.interface import Argument, ArgumentKind, ConstantBuffer, Role, constant_buffers
 from ktir.layout import layout_from_json
 from ktir.machine import AddressUnit, F16Format, Machine
 from ktir.types import INDEX
 from spyrert.errors import SpyreCodeError
 from spyrert.spyrecode import ArgSpec, LaunchSpec, read_launch_spec
 from spyresim.arguments import Binding, bind
+from spyresim.constant_addresses import ConstantAddresses
 from spyresim.dataflow import DataflowFiles, kernel_image
 from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
@@ -55,9 +56,11 @@ def run_dataflow(
         ArgumentError: the arguments do not fit, or the launch spec is bad.
         SpyresimError subclasses: the program does something that has no meaning.
     """
+    buffers: tuple[ConstantBuffer, ...] = ()
     if isinstance(compiled, Compiled):
         files, spec = DataflowFiles.of(compiled.dataflow_ir), compiled.spyrecode.launch
         architecture = compiled.architecture
+        buffers = constant_buffers(compiled.source, compiled.kernel)
     else:
         folder = Path(compiled)
         files, spec = DataflowFiles.load(folder), _read_spec(folder / LAUNCH_SPEC)
@@ -66,7 +69,8 @@ def run_dataflow(
         architecture = device if isinstance(device, Architecture) else load_architecture(device)
     if spec is None:
         raise UnsupportedError("DataflowIR without a launch spec")
-    binding = _bind(spec, files, args or {})
+    constants = ConstantAddresses.of(spec, buffers)
+    binding = _bind(spec, files, constants.pack(args or {}))
     values = [int(value[0]) for value in binding.values]
     image = kernel_image(files, architecture, values)
     blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
@@ -88,7 +92,7 @@ def run_dataflow(
         cycles=outcome.report.cycles,
         details=outcome,
     )
-    return Result(outputs, report)
+    return constants.unpack(Result(outputs, report), args or {})
 
 
 def _read_spec(path: Path) -> LaunchSpec:

@@ -10,13 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from dfsched import Compiled
 from dfsched.architecture import Architecture
 from dfsched.architecture.loading import load_architecture
+from ktir.interface import ConstantBuffer, constant_buffers
 from spyrert import Runtime, SpyreCode
 from spyrert.errors import SpyreError
 from spyrert.spyrecode import ArgSpec, LaunchSpec
 from spyrert.spyrecode import Role as ArgRole
 from spyrert.tensor import DeviceTensor
+from spyresim.constant_addresses import ConstantAddresses
 from spyresim.device import SimDevice
 from spyresim.devices import architecture_of
 from spyresim.engine import Options
@@ -28,7 +31,7 @@ __all__ = ["run_device"]
 
 
 def run_device(
-    code: SpyreCode | str | Path,
+    code: SpyreCode | Compiled | str | Path,
     args: Mapping[str, object] | None = None,
     *,
     device: Architecture | str | Path | None = None,
@@ -37,7 +40,7 @@ def run_device(
     """Prepare a kernel, launch it once, and read its outputs.
 
     Args:
-        code: an artefact, or the folder (or archive) that holds it.
+        code: an artefact, what `dfsched.compile` gave, or the folder (or archive) that holds an artefact.
         args: arrays and numbers by argument name; arrays of role output may be left out.
         device: the architecture; default the package device that the launch spec was made for.
         options: strictness, seed, trace of the engine.
@@ -50,7 +53,12 @@ def run_device(
         ExecutionFault: the device reports a fault.
         spyrert.SpyreError: the artefact is bad.
     """
-    if not isinstance(code, SpyreCode):
+    buffers: tuple[ConstantBuffer, ...] = ()
+    if isinstance(code, Compiled):
+        buffers = constant_buffers(code.source, code.kernel)
+        device = code.architecture if device is None else device
+        code = code.spyrecode
+    elif not isinstance(code, SpyreCode):
         code = SpyreCode.read(code)
     spec = code.launch
     if spec is None:
@@ -62,7 +70,9 @@ def run_device(
     simulated = SimDevice(0, device=architecture, f16_format=spec.f16_format, options=options or Options())
     runtime = Runtime(device_factory=lambda index: simulated)
     try:
-        return _launch(runtime, simulated, code, spec, dict(args or {}))
+        constants = ConstantAddresses.of(spec, buffers)
+        result = _launch(runtime, simulated, code, spec, constants.pack(args or {}))
+        return constants.unpack(result, args or {})
     finally:
         runtime.shutdown()
 

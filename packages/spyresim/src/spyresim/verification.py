@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -18,10 +17,9 @@ import dfsched
 from dfsched.dialects import dataflow, symbol
 from dfsched.pipeline import PassResult
 from ktir.dialects.builtin import Module
-from ktir.dtypes import decode_array, element_bytes, encode_array, storage_dtype
+from ktir.dtypes import decode_array, encode_array, storage_dtype
 from ktir.errors import KtirError
 from ktir.interface import Argument, Role
-from ktir.layout import LinearLayout
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
 from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError
@@ -238,10 +236,8 @@ def _verify(
             continue
         previous = result.module
         note(_after_pass(compiled, interface, arguments, meaning, result))
-    spans = _Spans(compiled, interface, machine)
-    flat = spans.pack(arguments)
-    note(_outcome("dataflow", None, meaning, lambda: spans.unpack(_run_dataflow(compiled, flat))))
-    note(_outcome("device", None, meaning, lambda: spans.unpack(_run_device(compiled, flat))))
+    note(_outcome("dataflow", None, meaning, lambda: _run_dataflow(compiled, arguments)))
+    note(_outcome("device", None, meaning, lambda: _run_device(compiled, arguments)))
     return Verification(compiled.kernel, seed, tuple(outcomes))
 
 
@@ -267,7 +263,7 @@ def _run_dataflow(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -
 def _run_device(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:
     from spyresim.device_level import run_device
 
-    return run_device(compiled.spyrecode, arguments, device=compiled.architecture)
+    return run_device(compiled, arguments)
 
 
 def is_sequential(module: Module) -> bool:
@@ -303,60 +299,3 @@ def _outcome(level: str, after: str | None, meaning: Result, run: Callable[[], R
         return LevelOutcome(level, after, error=f"{type(error).__name__}: {error}")
     difference = differences(meaning.outputs, result.outputs)
     return LevelOutcome(level, after, difference, cycles=result.report.cycles)
-
-
-class _Spans:
-    """Views at constant addresses become one buffer of bytes in the launch spec (readings 4)."""
-
-    def __init__(self, compiled: dfsched.Compiled, interface: Interface, machine: Machine) -> None:
-        spec = compiled.spyrecode.launch
-        implicit = [] if spec is None else [a for a in spec.args if a.kernel_position is None]
-        self._spans = [
-            (
-                a.name,
-                int(a.name.removeprefix("@"), 16),
-                int(np.prod([n for n in a.shape if isinstance(n, int)])),
-            )
-            for a in implicit
-        ]
-        self._constants = interface.constants
-        self._format = machine.f16_format
-
-    def pack(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """The arguments with the buffers at constant addresses put together."""
-        if not self._constants:
-            return dict(arguments)
-        names = {c.name for c in self._constants}
-        packed: dict[str, object] = {k: v for k, v in arguments.items() if k not in names}
-        for name, start, size in self._spans:
-            data = np.zeros(size, np.uint8)
-            for constant in self._constants:
-                value = arguments.get(constant.name)
-                if isinstance(value, np.ndarray):
-                    raw = encode_array(value, constant.element, self._format)
-                    raw = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
-                    at = constant.address - start
-                    data[at : at + len(raw)] = raw
-            packed[name] = data
-        return packed
-
-    def unpack(self, result: Result) -> Result:
-        """The outputs with the buffers at constant addresses taken apart."""
-        if not self._constants:
-            return result
-        outputs = {k: v for k, v in result.outputs.items() if not k.startswith("@")}
-        for constant in self._constants:
-            if constant.role is Role.INPUT:
-                continue
-            for name, start, size in self._spans:
-                at = constant.address - start
-                length = element_bytes(constant.element) * int(np.prod(constant.shape, dtype=np.int64))
-                if at >= 0 and at + length <= size and name in result.outputs:
-                    raw = np.ascontiguousarray(result.outputs[name]).view(np.uint8)[at : at + length]
-                    outputs[constant.name] = _decoded(raw, constant.element, constant.shape, self._format)
-        return attrs.evolve(result, outputs=outputs)
-
-
-def _decoded(raw: Any, type: Type, shape: Sequence[int], format: F16Format) -> Array:
-    stored = raw.copy().view(storage_dtype(type)).reshape(LinearLayout(tuple(shape), type).shape)
-    return decode_array(stored, type, None, format)
