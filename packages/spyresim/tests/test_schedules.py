@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dfsched
 import ktir
-from spyresim import ConflictFault, DeadlockFault, run_ktir
+from spyresim import ConflictFault, DeadlockFault, run_dataflow, run_ktir, verify
 from spyresim.errors import OutOfRangeFault
 from spyresim.report import Result
 from spyresim.testing import text as k
@@ -354,3 +355,40 @@ class TestTurns:
         ]
         assert runs[0] == runs[1]
         assert len(set(runs)) > 1
+
+
+def test_equal_stores_of_all_tiles_at_every_level() -> None:
+    """One rule for all levels: what every tile stores to one place is no race if it is the same; else it is."""
+
+    def kernel(row: str) -> ktir.Module:
+        return module(
+            k.function(
+                "%p: index, %q: index",
+                [
+                    "%c0 = arith.constant 0 : index",
+                    "%t = ktdp.get_compute_tile_id : index",
+                    k.view("pv", "p", (4, 64)),
+                    k.view("qv", "q", (1, 64)),
+                    k.tile("pt", "pv", f"{row}, %c0", (4, 64), (1, 64)),
+                    k.tile("qt", "qv", "%c0, %c0", (1, 64), (1, 64)),
+                    k.load("x", "pt", (1, 64)),
+                    "%e = tensor.empty() : tensor<1x64xf16>",
+                    "%y = linalg.add ins(%x, %x : tensor<1x64xf16>, tensor<1x64xf16>) outs(%e : "
+                    "tensor<1x64xf16>) -> tensor<1x64xf16>",
+                    k.store("y", "qt", (1, 64)),
+                ],
+                [4],
+            )
+        )
+
+    (found,) = verify(kernel("%c0"), "sample")
+    assert found.first is None, f"{found.first.where}: {found.first.difference or found.first.error}"
+    args = {"p": RNG.normal(size=(4, 64)).astype(np.float16)}
+    compiled = dfsched.compile(kernel("%t"), "sample")
+    for run in (lambda: run_ktir(compiled.source, args=args), lambda: run_dataflow(compiled, args)):
+        with pytest.raises(ConflictFault):
+            run()
+    args["p"][:] = args["p"][0]
+    expected = args["p"][:1] * 2
+    assert np.array_equal(run_ktir(compiled.source, args=args).outputs["q"], expected)
+    assert np.array_equal(run_dataflow(compiled, args).outputs["q"], expected)

@@ -246,11 +246,11 @@ class Executor:
         view: ViewValue,
         base: Scalar,
         footprint: Footprint,
-        writing: bool,
         copying: bool,
         site: Site,
+        data: Array | None = None,
     ) -> None:
-        """Tell the race detector of an access."""
+        """Tell the race detector of an access; `data` (rows, bytes) is what it writes, None if it reads."""
         races = cohort.races
         if races is None:
             return
@@ -260,9 +260,9 @@ class Executor:
         clock[actor] += 1
         match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
-                races.device_memory(actor, clock, gang.cores, base, footprint, writing, site)
+                races.device_memory(actor, clock, gang.cores, base, footprint, site, data)
             case im.MemoryClass.SCRATCHPAD:
-                races.scratchpad(place, actor, clock, base, footprint, writing, site)
+                races.scratchpad(place, actor, clock, base, footprint, data is not None, site)
             case _:
                 pass
 

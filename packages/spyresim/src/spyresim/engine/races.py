@@ -125,12 +125,16 @@ class _Shadow:
 
 @attrs.frozen(eq=False)
 class _GlobalAccess:
-    """An access of one gang (or its copies) to device memory on all its rows."""
+    """An access of one gang (or its copies) to device memory on all its rows; `data` is what it writes."""
 
     actor: int
     clock: Clock
-    writing: bool
     site: Site
+    data: npt.NDArray[np.uint8] | None = None
+
+    @property
+    def writing(self) -> bool:
+        return self.data is not None
 
 
 @attrs.define(eq=False)
@@ -146,7 +150,8 @@ class Races:
     shadows: dict[int, _Shadow] = attrs.Factory(dict)
     accesses: list[_GlobalAccess] = attrs.Factory(list)
     intervals: list[tuple[npt.NDArray[np.int64], int]] = attrs.Factory(list)
-    """For every access: array of (row's core, start, end), and its number in `accesses`."""
+    """For every access: array of (row's core, start, end, row, position in its data), and its number in
+    `accesses`."""
 
     def select(self, rows: npt.NDArray[np.intp]) -> Races:
         """For a part of a cohort that is split: what the cores of that part did."""
@@ -208,15 +213,15 @@ class Races:
         cores: npt.NDArray[np.int64],
         base: Scalar,
         footprint: Footprint,
-        writing: bool,
         site: Site,
+        data: npt.NDArray[np.uint8] | None,
     ) -> None:
-        """Note an access for `check_device_memory`."""
-        self.accesses.append(_GlobalAccess(actor, clock.copy(), writing, site))
-        starts = spread(base, len(cores))
+        """Note an access for `check_device_memory`; `data` (rows, bytes) is what it writes."""
+        self.accesses.append(_GlobalAccess(actor, clock.copy(), site, data))
+        starts, row = spread(base, len(cores)), np.arange(len(cores))
         for run in footprint.runs:
             low = starts + run.offset
-            rows = np.stack([cores, low, low + run.size], axis=1)
+            rows = np.stack([cores, low, low + run.size, row, np.full_like(row, run.position)], axis=1)
             self.intervals.append((rows, len(self.accesses) - 1))
 
 
@@ -225,7 +230,10 @@ def _actor(number: int) -> str:
 
 
 def check_device_memory(races: Sequence[Races]) -> None:
-    """Check all accesses of one program to device memory, of all its cohorts; `ConflictFault` for a race."""
+    """Check all accesses of one program to device memory, of all its cohorts; `ConflictFault` for a race.
+
+    Stores of the same bytes by different cores are none (as at level ktir).
+    """
     parts: list[npt.NDArray[np.int64]] = []
     accesses: list[tuple[int, _GlobalAccess]] = []
     in_step = [detector.cores is not None for detector in races]
@@ -238,7 +246,7 @@ def check_device_memory(races: Sequence[Races]) -> None:
     if not parts:
         return
     everything = np.concatenate(parts)
-    writing = np.array([access.writing for _, access in accesses])[everything[:, 3]]
+    writing = np.array([access.writing for _, access in accesses])[everything[:, 5]]
     writes, reads = everything[writing], everything[~writing]
     writes = writes[np.lexsort((writes[:, 2], writes[:, 1]))]
     if not len(writes):
@@ -266,20 +274,31 @@ def _who(interval: npt.NDArray[np.int64], access: _GlobalAccess) -> str:
     return f"a {verb} of core {int(interval[0])} at [{access.site.instance}]"
 
 
+def _written(
+    interval: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], low: int, high: int
+) -> npt.NDArray[np.uint8]:
+    start, row, position = (int(interval[i]) for i in (1, 3, 4))
+    return data[row, position + low - start : position + high - start]
+
+
 def _require_order(
     a: npt.NDArray[np.int64],
     b: npt.NDArray[np.int64],
     accesses: Sequence[tuple[int, _GlobalAccess]],
     in_step: Sequence[bool],
 ) -> None:
-    cohort_a, first = accesses[int(a[3])]
-    cohort_b, second = accesses[int(b[3])]
+    cohort_a, first = accesses[int(a[5])]
+    cohort_b, second = accesses[int(b[5])]
     if cohort_a == cohort_b and (a[0] == b[0] or not in_step[cohort_a]):
         if second.clock[first.actor] >= first.clock[first.actor]:
             return
         if first.clock[second.actor] >= second.clock[second.actor]:
             return
     low, high = max(int(a[1]), int(b[1])), min(int(a[2]), int(b[2]))
+    if first.data is not None and second.data is not None:
+        same = np.array_equal(_written(a, first.data, low, high), _written(b, second.data, low, high))
+        if same and a[0] != b[0]:
+            return
     raise ConflictFault(
         f"data race on device memory [{low:#x}, {high:#x}) between {_who(a, first)} and {_who(b, second)}",
         site=second.site,

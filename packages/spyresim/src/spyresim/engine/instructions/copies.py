@@ -57,9 +57,9 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
     a = addresses(copy.source, copy.bases[0], source, strict, site)
     b = addresses(copy.target, copy.bases[1], target, strict, site)
     join(gang.copy_clock, copy.clock)
-    x.note_access(cohort, gang, copy.source, a, source.footprint, False, True, site)
-    x.note_access(cohort, gang, copy.target, b, target.footprint, True, True, site)
+    x.note_access(cohort, gang, copy.source, a, source.footprint, True, site)
     data = x.read(gang, copy.source, a, source.footprint, site)
+    x.note_access(cohort, gang, copy.target, b, target.footprint, True, site, data)
     x.write(gang, copy.target, b, target.footprint, data, site)
     size = source.footprint.size
     start = np.maximum(copy.issued, gang.copy_end)

@@ -36,7 +36,7 @@ def vector_load(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorLoad) -> bo
     indices = base_index(side, gang.scalars, site)
     base = addresses(view, indices, shape, x.context.strict, site)
     join(gang.clock, gang.copy_clock)
-    x.note_access(cohort, gang, view, base, shape.footprint, False, False, site)
+    x.note_access(cohort, gang, view, base, shape.footprint, False, site)
     data = x.read(gang, view, base, shape.footprint, site)
     gang.vectors[i.dst] = x.lanes.from_bytes(view.view.element, data, site)
     size = shape.footprint.size
@@ -63,8 +63,9 @@ def vector_store(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorStore) -> 
     indices = base_index(side, gang.scalars, site)
     base = addresses(view, indices, shape, x.context.strict, site)
     join(gang.clock, gang.copy_clock)
-    x.note_access(cohort, gang, view, base, shape.footprint, True, False, site)
-    x.write(gang, view, base, shape.footprint, x.lanes.to_bytes(vector), site)
+    data = x.lanes.to_bytes(vector)
+    x.note_access(cohort, gang, view, base, shape.footprint, False, site, data)
+    x.write(gang, view, base, shape.footprint, data, site)
     size = shape.footprint.size
     start = np.maximum(gang.time, gang.copy_end)
     x.spend(gang, start, access_cost(x, gang, view, size, True), "copies", "store")
