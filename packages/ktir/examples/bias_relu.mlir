@@ -14,12 +14,12 @@ module {
     %5 = ktdp.construct_access_tile %4[0, 0] {access_tile_order = #map1, access_tile_set = #set2} : memref<10x64xf16> -> !ktdp.access_tile<10x64xindex>
     %6 = ktdp.load %5 : <10x64xindex> -> tensor<10x64xf16>
     %7 = tensor.empty() : tensor<10x3x64xf16>
-    %8 = linalg.broadcast ins(%6 : tensor<10x64xf16>) outs(%7 : tensor<10x3x64xf16>) dimensions = [1] 
-    %9 = arith.addf %3, %8 : tensor<10x3x64xf16>
-    %10 = arith.maximumf %9, %cst : tensor<10x3x64xf16>
-    %11 = ktdp.construct_memory_view %y, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
-    %12 = ktdp.construct_access_tile %11[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
-    ktdp.store %10, %12 : tensor<10x3x64xf16>, <10x3x64xindex>
+    %broadcasted = linalg.broadcast ins(%6 : tensor<10x64xf16>) outs(%7 : tensor<10x3x64xf16>) dimensions = [1] 
+    %8 = arith.addf %3, %broadcasted : tensor<10x3x64xf16>
+    %9 = arith.maximumf %8, %cst : tensor<10x3x64xf16>
+    %10 = ktdp.construct_memory_view %y, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
+    %11 = ktdp.construct_access_tile %10[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
+    ktdp.store %9, %11 : tensor<10x3x64xf16>, <10x3x64xindex>
     return
   }
 }

@@ -15,22 +15,22 @@ module {
     %2 = ktdp.construct_access_tile %1[%0#1, %0#0 * 32, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<1x32x64xindex>
     %3 = ktdp.load %2 : <1x32x64xindex> -> tensor<1x32x64xf16>
     %4 = arith.extf %3 : tensor<1x32x64xf16> to tensor<1x32x64xf32>
-    %5 = linalg.reduce { arith.addf } ins(%4 : tensor<1x32x64xf32>) outs(%cst : tensor<1x64xf32>) dimensions = [1] 
-    %6 = ktdp.inter_tile_produce producer_tiles_per_group = #set2 -> <(tensor<1x64xf32>), groups = #set3> {
+    %reduced = linalg.reduce { arith.addf } ins(%4 : tensor<1x32x64xf32>) outs(%cst : tensor<1x64xf32>) dimensions = [1] 
+    %5 = ktdp.inter_tile_produce producer_tiles_per_group = #set2 -> <(tensor<1x64xf32>), groups = #set3> {
     ^bb0(%arg0: index):
-      ktdp.yield_partial %5 : tensor<1x64xf32>
+      ktdp.yield_partial %reduced : tensor<1x64xf32>
     }
-    %7 = ktdp.inter_tile_reduce(%6) consumer_tiles_per_group = #set2, identity(%cst : tensor<1x64xf32>) : <(tensor<1x64xf32>), groups = #set3> -> tensor<1x64xf32> {
+    %6 = ktdp.inter_tile_reduce(%5) consumer_tiles_per_group = #set2, identity(%cst : tensor<1x64xf32>) : <(tensor<1x64xf32>), groups = #set3> -> tensor<1x64xf32> {
     ^bb0(%arg0: tensor<1x64xf32>, %arg1: tensor<1x64xf32>):
-      %9 = arith.addf %arg0, %arg1 : tensor<1x64xf32>
-      ktdp.yield_reduced %9 : tensor<1x64xf32>
+      %8 = arith.addf %arg0, %arg1 : tensor<1x64xf32>
+      ktdp.yield_reduced %8 : tensor<1x64xf32>
     }
-    %8 = arith.cmpi eq, %0#0, %c0 : index
-    scf.if %8 {
-      %9 = arith.truncf %7 : tensor<1x64xf32> to tensor<1x64xf16>
-      %10 = ktdp.construct_memory_view %y, sizes: [10, 64], strides: [64, 1] {coordinate_set = #set4, memory_space = #ktdp.memory_space<global>} : memref<10x64xf16>
-      %11 = ktdp.construct_access_tile %10[%0#1, 0] {access_tile_order = #map1, access_tile_set = #set5} : memref<10x64xf16> -> !ktdp.access_tile<1x64xindex>
-      ktdp.store %9, %11 : tensor<1x64xf16>, <1x64xindex>
+    %7 = arith.cmpi eq, %0#0, %c0 : index
+    scf.if %7 {
+      %8 = arith.truncf %6 : tensor<1x64xf32> to tensor<1x64xf16>
+      %9 = ktdp.construct_memory_view %y, sizes: [10, 64], strides: [64, 1] {coordinate_set = #set4, memory_space = #ktdp.memory_space<global>} : memref<10x64xf16>
+      %10 = ktdp.construct_access_tile %9[%0#1, 0] {access_tile_order = #map1, access_tile_set = #set5} : memref<10x64xf16> -> !ktdp.access_tile<1x64xindex>
+      ktdp.store %8, %10 : tensor<1x64xf16>, <1x64xindex>
     }
     return
   }

@@ -17,19 +17,19 @@ module {
       %c64 = arith.constant 64 : index
       %c130 = arith.constant 130 : index
       %cst_0 = arith.constant 0xFC00 : f16
-      %9 = linalg.index 0 : index
-      %10 = linalg.index 2 : index
-      %11 = arith.muli %9, %c64 : index
-      %12 = arith.addi %11, %10 : index
-      %13 = arith.cmpi slt, %12, %c130 : index
-      %14 = arith.select %13, %in, %cst_0 : f16
-      linalg.yield %14 : f16
+      %8 = linalg.index 0 : index
+      %9 = linalg.index 2 : index
+      %10 = arith.muli %8, %c64 : index
+      %11 = arith.addi %10, %9 : index
+      %12 = arith.cmpi slt, %11, %c130 : index
+      %13 = arith.select %12, %in, %cst_0 : f16
+      linalg.yield %13 : f16
     } -> tensor<3x8x64xf16>
-    %6 = linalg.reduce { arith.maximumf } ins(%5 : tensor<3x8x64xf16>) outs(%cst : tensor<8xf16>) dimensions = [0, 2] 
-    %expanded = tensor.expand_shape %6 [[0, 1]] output_shape [8, 1] : tensor<8xf16> into tensor<8x1xf16>
-    %7 = ktdp.construct_memory_view %y, sizes: [32, 64], strides: [64, 1] {coordinate_set = #set2, memory_space = #ktdp.memory_space<global>} : memref<32x64xf16>
-    %8 = ktdp.construct_access_tile %7[%0 * 8, 0] {access_tile_order = #map1, access_tile_set = #set3} : memref<32x64xf16> -> !ktdp.access_tile<8x1xindex>
-    ktdp.store %expanded, %8 : tensor<8x1xf16>, <8x1xindex>
+    %reduced = linalg.reduce { arith.maximumf } ins(%5 : tensor<3x8x64xf16>) outs(%cst : tensor<8xf16>) dimensions = [0, 2] 
+    %expanded = tensor.expand_shape %reduced [[0, 1]] output_shape [8, 1] : tensor<8xf16> into tensor<8x1xf16>
+    %6 = ktdp.construct_memory_view %y, sizes: [32, 64], strides: [64, 1] {coordinate_set = #set2, memory_space = #ktdp.memory_space<global>} : memref<32x64xf16>
+    %7 = ktdp.construct_access_tile %6[%0 * 8, 0] {access_tile_order = #map1, access_tile_set = #set3} : memref<32x64xf16> -> !ktdp.access_tile<8x1xindex>
+    ktdp.store %expanded, %7 : tensor<8x1xf16>, <8x1xindex>
     return
   }
 }

@@ -9,10 +9,10 @@ module {
     %2 = ktdp.construct_access_tile %1[%0#1, %0#0 * 64, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<3x128x64xf16> -> !ktdp.access_tile<1x64x64xindex>
     %3 = ktdp.load %2 : <1x64x64xindex> -> tensor<1x64x64xf16>
     %4 = tensor.empty() : tensor<1x64x64xf16>
-    %5 = linalg.transpose ins(%3 : tensor<1x64x64xf16>) outs(%4 : tensor<1x64x64xf16>) permutation = [0, 2, 1] 
-    %6 = ktdp.construct_memory_view %y, sizes: [2, 192, 64], strides: [12288, 64, 1] {coordinate_set = #set2, memory_space = #ktdp.memory_space<global>} : memref<2x192x64xf16>
-    %7 = ktdp.construct_access_tile %6[%0#0, %0#1 * 64, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<2x192x64xf16> -> !ktdp.access_tile<1x64x64xindex>
-    ktdp.store %5, %7 : tensor<1x64x64xf16>, <1x64x64xindex>
+    %transposed = linalg.transpose ins(%3 : tensor<1x64x64xf16>) outs(%4 : tensor<1x64x64xf16>) permutation = [0, 2, 1] 
+    %5 = ktdp.construct_memory_view %y, sizes: [2, 192, 64], strides: [12288, 64, 1] {coordinate_set = #set2, memory_space = #ktdp.memory_space<global>} : memref<2x192x64xf16>
+    %6 = ktdp.construct_access_tile %5[%0#0, %0#1 * 64, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<2x192x64xf16> -> !ktdp.access_tile<1x64x64xindex>
+    ktdp.store %transposed, %6 : tensor<1x64x64xf16>, <1x64x64xindex>
     return
   }
 }

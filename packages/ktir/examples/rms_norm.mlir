@@ -17,20 +17,20 @@ module {
     %6 = ktdp.construct_access_tile %5[0, 0] {access_tile_order = #map1, access_tile_set = #set2} : memref<10x64xf16> -> !ktdp.access_tile<10x64xindex>
     %7 = ktdp.load %6 : <10x64xindex> -> tensor<10x64xf16>
     %8 = arith.mulf %4, %4 : tensor<10x3x64xf32>
-    %9 = linalg.reduce { arith.addf } ins(%8 : tensor<10x3x64xf32>) outs(%cst : tensor<3xf32>) dimensions = [0, 2] 
-    %10 = arith.mulf %9, %cst_0 : tensor<3xf32>
-    %11 = arith.addf %10, %cst_1 : tensor<3xf32>
-    %12 = math.rsqrt %11 : tensor<3xf32>
-    %13 = tensor.empty() : tensor<10x3x64xf32>
-    %14 = linalg.broadcast ins(%12 : tensor<3xf32>) outs(%13 : tensor<10x3x64xf32>) dimensions = [0, 2] 
-    %15 = arith.mulf %4, %14 : tensor<10x3x64xf32>
-    %16 = arith.truncf %15 : tensor<10x3x64xf32> to tensor<10x3x64xf16>
-    %17 = tensor.empty() : tensor<10x3x64xf16>
-    %18 = linalg.broadcast ins(%7 : tensor<10x64xf16>) outs(%17 : tensor<10x3x64xf16>) dimensions = [1] 
-    %19 = arith.mulf %16, %18 : tensor<10x3x64xf16>
-    %20 = ktdp.construct_memory_view %y, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
-    %21 = ktdp.construct_access_tile %20[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
-    ktdp.store %19, %21 : tensor<10x3x64xf16>, <10x3x64xindex>
+    %reduced = linalg.reduce { arith.addf } ins(%8 : tensor<10x3x64xf32>) outs(%cst : tensor<3xf32>) dimensions = [0, 2] 
+    %9 = arith.mulf %reduced, %cst_0 : tensor<3xf32>
+    %10 = arith.addf %9, %cst_1 : tensor<3xf32>
+    %11 = math.rsqrt %10 : tensor<3xf32>
+    %12 = tensor.empty() : tensor<10x3x64xf32>
+    %broadcasted = linalg.broadcast ins(%11 : tensor<3xf32>) outs(%12 : tensor<10x3x64xf32>) dimensions = [0, 2] 
+    %13 = arith.mulf %4, %broadcasted : tensor<10x3x64xf32>
+    %14 = arith.truncf %13 : tensor<10x3x64xf32> to tensor<10x3x64xf16>
+    %15 = tensor.empty() : tensor<10x3x64xf16>
+    %broadcasted_2 = linalg.broadcast ins(%7 : tensor<10x64xf16>) outs(%15 : tensor<10x3x64xf16>) dimensions = [1] 
+    %16 = arith.mulf %14, %broadcasted_2 : tensor<10x3x64xf16>
+    %17 = ktdp.construct_memory_view %y, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
+    %18 = ktdp.construct_access_tile %17[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
+    ktdp.store %16, %18 : tensor<10x3x64xf16>, <10x3x64xindex>
     return
   }
 }

@@ -9,17 +9,17 @@ module {
     %1 = ktdp.construct_memory_view %x, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
     %2 = ktdp.construct_access_tile %1[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
     %3 = ktdp.load %2 : <10x3x64xindex> -> tensor<10x3x64xf16>
-    %4 = linalg.reduce { arith.maximumf } ins(%3 : tensor<10x3x64xf16>) outs(%cst : tensor<3xf16>) dimensions = [0, 2] 
-    %5 = tensor.empty() : tensor<10x3x64xf16>
-    %6 = linalg.broadcast ins(%4 : tensor<3xf16>) outs(%5 : tensor<10x3x64xf16>) dimensions = [0, 2] 
-    %7 = arith.subf %3, %6 : tensor<10x3x64xf16>
-    %8 = math.exp %7 : tensor<10x3x64xf16>
-    %9 = linalg.reduce { arith.addf } ins(%8 : tensor<10x3x64xf16>) outs(%cst_0 : tensor<3xf16>) dimensions = [0, 2] 
-    %10 = linalg.broadcast ins(%9 : tensor<3xf16>) outs(%5 : tensor<10x3x64xf16>) dimensions = [0, 2] 
-    %11 = arith.divf %8, %10 : tensor<10x3x64xf16>
-    %12 = ktdp.construct_memory_view %y, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
-    %13 = ktdp.construct_access_tile %12[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
-    ktdp.store %11, %13 : tensor<10x3x64xf16>, <10x3x64xindex>
+    %reduced = linalg.reduce { arith.maximumf } ins(%3 : tensor<10x3x64xf16>) outs(%cst : tensor<3xf16>) dimensions = [0, 2] 
+    %4 = tensor.empty() : tensor<10x3x64xf16>
+    %broadcasted = linalg.broadcast ins(%reduced : tensor<3xf16>) outs(%4 : tensor<10x3x64xf16>) dimensions = [0, 2] 
+    %5 = arith.subf %3, %broadcasted : tensor<10x3x64xf16>
+    %6 = math.exp %5 : tensor<10x3x64xf16>
+    %reduced_1 = linalg.reduce { arith.addf } ins(%6 : tensor<10x3x64xf16>) outs(%cst_0 : tensor<3xf16>) dimensions = [0, 2] 
+    %broadcasted_2 = linalg.broadcast ins(%reduced_1 : tensor<3xf16>) outs(%4 : tensor<10x3x64xf16>) dimensions = [0, 2] 
+    %7 = arith.divf %6, %broadcasted_2 : tensor<10x3x64xf16>
+    %8 = ktdp.construct_memory_view %y, sizes: [10, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<10x96x64xf16>
+    %9 = ktdp.construct_access_tile %8[0, %0 * 3, 0] {access_tile_order = #map, access_tile_set = #set1} : memref<10x96x64xf16> -> !ktdp.access_tile<10x3x64xindex>
+    ktdp.store %7, %9 : tensor<10x3x64xf16>, <10x3x64xindex>
     return
   }
 }

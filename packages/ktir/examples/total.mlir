@@ -16,25 +16,25 @@ module {
     %3 = ktdp.load %2 : <10x3x64xindex> -> tensor<10x3x64xf16>
     %4 = arith.extf %3 : tensor<10x3x64xf16> to tensor<10x3x64xf32>
     %expanded = tensor.expand_shape %4 [[0, 1], [2], [3]] output_shape [1, 10, 3, 64] : tensor<10x3x64xf32> into tensor<1x10x3x64xf32>
-    %5 = linalg.reduce { arith.addf } ins(%expanded : tensor<1x10x3x64xf32>) outs(%cst : tensor<1x64xf32>) dimensions = [1, 2] 
-    %6 = ktdp.inter_tile_produce producer_tiles_per_group = #set2 -> <(tensor<1x64xf32>), groups = #set3> {
+    %reduced = linalg.reduce { arith.addf } ins(%expanded : tensor<1x10x3x64xf32>) outs(%cst : tensor<1x64xf32>) dimensions = [1, 2] 
+    %5 = ktdp.inter_tile_produce producer_tiles_per_group = #set2 -> <(tensor<1x64xf32>), groups = #set3> {
     ^bb0(%arg0: index):
-      ktdp.yield_partial %5 : tensor<1x64xf32>
+      ktdp.yield_partial %reduced : tensor<1x64xf32>
     }
-    %7 = ktdp.inter_tile_reduce(%6) consumer_tiles_per_group = #set2, identity(%cst : tensor<1x64xf32>) : <(tensor<1x64xf32>), groups = #set3> -> tensor<1x64xf32> {
+    %6 = ktdp.inter_tile_reduce(%5) consumer_tiles_per_group = #set2, identity(%cst : tensor<1x64xf32>) : <(tensor<1x64xf32>), groups = #set3> -> tensor<1x64xf32> {
     ^bb0(%arg0: tensor<1x64xf32>, %arg1: tensor<1x64xf32>):
-      %11 = arith.addf %arg0, %arg1 : tensor<1x64xf32>
-      ktdp.yield_reduced %11 : tensor<1x64xf32>
+      %9 = arith.addf %arg0, %arg1 : tensor<1x64xf32>
+      ktdp.yield_reduced %9 : tensor<1x64xf32>
     }
-    %8 = linalg.reduce { arith.addf } ins(%7 : tensor<1x64xf32>) outs(%cst_0 : tensor<1xf32>) dimensions = [1] 
-    %extracted = tensor.extract %8[%c0] : tensor<1xf32>
-    %9 = arith.truncf %extracted : f32 to f16
-    %10 = arith.cmpi eq, %0, %c0 : index
-    scf.if %10 {
-      %11 = ktdp.construct_memory_view %y, sizes: [1, 64], strides: [64, 1] {coordinate_set = #set4, memory_space = #ktdp.memory_space<global>} : memref<1x64xf16>
-      %splat = tensor.splat %9 : tensor<1x64xf16>
-      %12 = ktdp.construct_access_tile %11[0, 0] {access_tile_order = #map1, access_tile_set = #set4} : memref<1x64xf16> -> !ktdp.access_tile<1x64xindex>
-      ktdp.store %splat, %12 : tensor<1x64xf16>, <1x64xindex>
+    %reduced_1 = linalg.reduce { arith.addf } ins(%6 : tensor<1x64xf32>) outs(%cst_0 : tensor<1xf32>) dimensions = [1] 
+    %extracted = tensor.extract %reduced_1[%c0] : tensor<1xf32>
+    %7 = arith.truncf %extracted : f32 to f16
+    %8 = arith.cmpi eq, %0, %c0 : index
+    scf.if %8 {
+      %9 = ktdp.construct_memory_view %y, sizes: [1, 64], strides: [64, 1] {coordinate_set = #set4, memory_space = #ktdp.memory_space<global>} : memref<1x64xf16>
+      %splat = tensor.splat %7 : tensor<1x64xf16>
+      %10 = ktdp.construct_access_tile %9[0, 0] {access_tile_order = #map1, access_tile_set = #set4} : memref<1x64xf16> -> !ktdp.access_tile<1x64xindex>
+      ktdp.store %splat, %10 : tensor<1x64xf16>, <1x64xindex>
     }
     return
   }

@@ -13,10 +13,10 @@ module {
     %4 = arith.extf %3 : tensor<2x8x64xf16> to tensor<2x8x64xf32>
     %expanded = tensor.expand_shape %4 [[0], [1], [2, 3]] output_shape [2, 8, 2, 32] : tensor<2x8x64xf32> into tensor<2x8x2x32xf32>
     %5 = tensor.empty() : tensor<2x2x8x32xf32>
-    %6 = linalg.transpose ins(%expanded : tensor<2x8x2x32xf32>) outs(%5 : tensor<2x2x8x32xf32>) permutation = [0, 2, 1, 3] 
-    %7 = ktdp.construct_memory_view %y, sizes: [2, 2, 32, 32], strides: [2048, 1024, 32, 1] {coordinate_set = #set2, memory_space = #ktdp.memory_space<global>} : memref<2x2x32x32xf32>
-    %8 = ktdp.construct_access_tile %7[0, 0, %0 * 8, 0] {access_tile_order = #map1, access_tile_set = #set3} : memref<2x2x32x32xf32> -> !ktdp.access_tile<2x2x8x32xindex>
-    ktdp.store %6, %8 : tensor<2x2x8x32xf32>, <2x2x8x32xindex>
+    %transposed = linalg.transpose ins(%expanded : tensor<2x8x2x32xf32>) outs(%5 : tensor<2x2x8x32xf32>) permutation = [0, 2, 1, 3] 
+    %6 = ktdp.construct_memory_view %y, sizes: [2, 2, 32, 32], strides: [2048, 1024, 32, 1] {coordinate_set = #set2, memory_space = #ktdp.memory_space<global>} : memref<2x2x32x32xf32>
+    %7 = ktdp.construct_access_tile %6[0, 0, %0 * 8, 0] {access_tile_order = #map1, access_tile_set = #set3} : memref<2x2x32x32xf32> -> !ktdp.access_tile<2x2x8x32xindex>
+    ktdp.store %transposed, %7 : tensor<2x2x8x32xf32>, <2x2x8x32xindex>
     return
   }
 }

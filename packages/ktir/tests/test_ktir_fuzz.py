@@ -182,6 +182,7 @@ def survives(text: str) -> bool:
 def examined(text: str) -> None:
     """Everything else that ktir does with a valid program: only its own exceptions."""
     module = ktir.parse(text)
+    ktir.check(module, "LSD")  # what a level cannot decide it leaves out; it raises nothing
     for look in (statistics, dot, canonicalize, cse, licm):
         with contextlib.suppress(ktir.KtirError):
             look(module)

@@ -530,10 +530,13 @@ def test_intermediate_variable_shadows_outer_value() -> None:
         (("(%t, %l) ", "(%t, 4) "), "error parsing intermediate_variables"),
         (("(t, l) :", "(t, l)[s] :"), "variables_space_set has 1 symbols but got 0 symbol operands"),
         ((", variables_space_order = #id2", ""), "requires attribute 'variables_space_order'"),
+        ((" {variables_space_set", " symbols(4) {variables_space_set"), "Failed to parse symbol operands"),
+        (("variables_space_order = #id2", "variables_space_order = = #id2"), "error parsing attributes"),
+        (("!ktdp.access_tile<24x16xindex>", "!ktdp.access_tile<24x16xf16>"), "error parsing result types"),
     ],
 )
 def test_indirect_tile_parser_checks(change: tuple[str, str], message: str) -> None:
-    """ktir checklist 56-58. P-IAT1-7, V-IAT15."""
+    """ktir checklist 56-58. P-IAT1-8, V-IAT15."""
     assert change[0] in PAGED
     with pytest.raises(ParseError) as caught:
         ktir.parse(module(PAGED.replace(*change)))

@@ -367,6 +367,18 @@ def test_extents_with_symbols() -> None:
         assert strict(constant + text.format(extent)) == messages
 
 
+@pytest.mark.parametrize("last", [2**62, 2**63 - 1, 2**64 - 2])
+def test_sets_of_absurd_size(last: int) -> None:
+    """More points than anything can hold are a finding like any other."""
+    try:
+        messages = strict(
+            tile(f"affine_set<(i, j) : (i >= 0, -i + {last} >= 0, j == 0)>", "#id2", "8x1xindex")
+        )
+    except ktir.ParseError:  # the number itself is refused
+        return
+    assert TILE + f"tile extents 8x1 do not fit the {last + 1}x1 points of access_tile_set" in messages
+
+
 def test_number_of_subscripts() -> None:
     """S-CAT7, with the note that says what the base wants."""
     body = tile("#b32", "#id1", "32xindex", "%c0")

@@ -704,3 +704,52 @@ def test_notes_of_syntax_errors(text: str, note: str) -> None:
     (only,) = caught.value.notes
     place = only.location.file_line_column() if only.location else None
     assert (f"{place[1]}:{place[2]}: " if place else "") + only.message == note
+
+
+def test_results_have_the_names_that_upstream_suggests() -> None:
+    """Spec 0.3.6: hints of constants, tensor and linalg operations; clashes get a number."""
+    text = """
+        func.func @f(%a: tensor<4x8xf16>, %v: tensor<4xf16>, %i: index) {
+          %q0 = tensor.extract %a[%i, %i] : tensor<4x8xf16>
+          %q1 = tensor.extract_slice %a[0, 0] [1, 8] [1, 1] : tensor<4x8xf16> to tensor<1x8xf16>
+          %q2 = tensor.insert_slice %q1 into %a[0, 0] [1, 8] [1, 1] : tensor<1x8xf16> into tensor<4x8xf16>
+          %q3 = tensor.expand_shape %v [[0, 1]] output_shape [2, 2] : tensor<4xf16> into tensor<2x2xf16>
+          %q4 = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf16> into tensor<32xf16>
+          %q5 = linalg.reduce { arith.addf } ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) dimensions = [1]
+          %q6:2 = linalg.reduce ins(%a, %a : tensor<4x8xf16>, tensor<4x8xf16>) outs(%v, %v : tensor<4xf16>, tensor<4xf16>)
+            dimensions = [1] (%r: f16, %s: f16, %t: f16, %u: f16) { linalg.yield %r, %s : f16, f16 }
+          %q7 = linalg.broadcast ins(%q6#1 : tensor<4xf16>) outs(%a : tensor<4x8xf16>) dimensions = [1]
+          %q8 = linalg.map { math.exp } ins(%a : tensor<4x8xf16>) outs(%a : tensor<4x8xf16>)
+          %q9 = linalg.transpose ins(%q8 : tensor<4x8xf16>) outs(%q10 : tensor<8x4xf16>) permutation = [1, 0]
+          %q11 = memref.alloc() : memref<4xf16>
+          %q12 = arith.constant 32 : i32
+          %q13 = arith.constant true
+          %q14 = arith.constant -7 : index
+          %q15 = arith.constant 1.0 : f32
+          %q16 = tensor.splat %q15 : tensor<4xf32>
+          return
+        }
+    """.replace("%q9 =", "%q10 = tensor.empty() : tensor<8x4xf16>\n%q9 =")
+    names = re.findall(r"^ +(%[\w:-]+) = [a-z]", roundtrip(text), re.M)
+    assert names == [
+        "%extracted", "%extracted_slice", "%inserted_slice", "%expanded", "%collapsed", "%reduced", "%reduced_0:2",
+        "%broadcasted", "%mapped", "%0", "%transposed", "%alloc", "%c32_i32", "%true", "%c-7", "%cst", "%splat",
+    ]  # fmt: skip
+
+
+def test_named_operations_may_repeat_their_maps() -> None:
+    """Spec 3.5: stated maps that are the usual ones change nothing; others are refused with the usual ones."""
+    text = """
+        func.func @f(%a: tensor<4x8xf16>, %b: tensor<8x4xf16>, %c: tensor<4x4xf16>) {
+          %r = linalg.matmul MAPS ins(%a, %b : tensor<4x8xf16>, tensor<8x4xf16>) outs(%c : tensor<4x4xf16>) -> tensor<4x4xf16>
+          return
+        }
+    """
+    maps = (
+        "indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, "
+        "affine_map<(m, n, k) -> (m, n)>]"
+    )
+    assert roundtrip(text.replace("MAPS", maps)) == roundtrip(text.replace("MAPS", ""))
+    with pytest.raises(ParseError, match="other indexing_maps than its own is not supported") as caught:
+        read(text.replace("MAPS", maps.replace("(k, n)", "(n, k)")))
+    assert "affine_map<(d0, d1, d2) -> (d2, d1)>" in caught.value.notes[0].message

@@ -71,14 +71,14 @@ class Names:
             self._name(argument, hint, scope)
         for inner in block.operations:
             hints_of = inner.result_names() if inner.results and well_formed(inner) else ()
-            if len(inner.results) > 1 and not any(hints_of) and not self._source:
-                self._number_group(inner, scope)
+            if len(inner.results) > 1 and not any(hints_of[1:]) and not self._source:
+                self._number_group(inner, hints_of[0] if hints_of else None, scope)
                 continue
             for index, result in enumerate(inner.results):
                 self._number_result(result, hints_of[index] if index < len(hints_of) else None, scope)
 
-    def _number_group(self, op: Operation, scope: _Counter) -> None:
-        base = scope.number()
+    def _number_group(self, op: Operation, hint: str | None, scope: _Counter) -> None:
+        base = scope.number() if hint is None else scope.unique(_clean(hint))
         for index, result in enumerate(op.results):
             self.values[result] = f"%{base}#{index}"
 

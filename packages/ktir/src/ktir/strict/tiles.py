@@ -86,7 +86,7 @@ def _shape(
                 "the points fill the tile in row-major order: their numbers must agree",
             )
         return
-    extents = tuple(len(factors[d]) for d in permutation)
+    extents = tuple(_length(factors[d]) for d in permutation)
     wrong = [
         extent != wanted and (extent is not None or set.num_symbols == 0)
         for extent, wanted in zip(type.shape, extents, strict=True)
@@ -96,6 +96,13 @@ def _shape(
             f"tile extents {_extents(type.shape)} do not fit the {_extents(extents)} points of {name}_set",
             f"the type that fits set and order is {AccessTileType(extents)}",
         )
+
+
+def _length(values: Sequence[int]) -> int:
+    """`len`, also of ranges that are longer than Python's `len` can say."""
+    if isinstance(values, range):
+        return max(0, -(-(values.stop - values.start) // values.step))
+    return len(values)
 
 
 def _extents(shape: Sequence[int | None]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from ktir.affine import AffineMap, Dim, parse_subscripts
 from ktir.attribute import Attribute
@@ -11,7 +11,7 @@ from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, IntegerAttr
 from ktir.constraints import ANY, INDEX
 from ktir.dialects.ktdp.types import ACCESS_TILE, AccessTileType
 from ktir.dialects.ktdp.views import segments
-from ktir.errors import Diagnostic, finding
+from ktir.errors import Diagnostic, Note, ParseError, finding
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.lexer import TokenKind
 from ktir.opdef import (
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from ktir.parser import OpParser, Unresolved
     from ktir.printer import Printer
     from ktir.verifier import Verifier
+
+
+T = TypeVar("T")
 
 
 @operation("ktdp.construct_access_tile", traits=(PURE,))
@@ -388,6 +391,15 @@ class ConstructIndirectAccessTile(Operation):
                 )
 
 
+def _explained(message: str, parse: Callable[[], T]) -> T:
+    """What `parse` gives; its error becomes a note of one that says which part of the operation is wrong."""
+    try:
+        return parse()
+    except ParseError as error:
+        notes = (Note(error.message), *error.notes)
+        raise ParseError(message, error.file, error.line, error.column, error.source_line, notes) from None
+
+
 _SUBSCRIPTS_NOTE = "write ind(%view[%i, ...]) for an index that is read, (%i + 1) for one that is computed"
 
 
@@ -408,8 +420,8 @@ class _IndirectParser:
         tokens = self._variables()
         base = parser.parse_operand()
         self._subscript_list()
-        symbols = _symbols(parser)
-        attributes = parser.parse_attr_dict()
+        symbols = _explained("Failed to parse symbol operands", lambda: _symbols(parser))
+        attributes = _explained("error parsing attributes", parser.parse_attr_dict)
         for name in ("variables_space_set", "variables_space_order"):
             if name not in attributes:
                 raise parser.error_at(
@@ -432,7 +444,7 @@ class _IndirectParser:
                 "list the type of the base, then of the view of every ind(...), in order",
             )
         parser.expect("->", "behind the types")
-        type = parser.parse_stripped_type(AccessTileType)
+        type = _explained("error parsing result types", lambda: parser.parse_stripped_type(AccessTileType))
         captured = list(self.captured.values())
         attributes["per_dim_subscript_kinds"] = ArrayAttr(
             tuple(IntegerAttr(int(kind), I1) for kind, *_ in self.subscripts)

@@ -107,8 +107,7 @@ class NamedOp(_InsOuts):
     def parse_custom(cls, parser: OpParser) -> Self:
         start = parser.offset
         attributes = parser.parse_attr_dict()
-        if parser.at("indexing_maps"):
-            raise parser.error("indexing_maps on a named linalg operation are not supported")
+        stated, stated_at = cls._stated_maps(parser), start
         ins = _parse_group(parser, "ins")
         outs = _parse_group(parser, "outs")
         attributes |= parser.parse_attr_dict()
@@ -121,7 +120,24 @@ class NamedOp(_InsOuts):
             )
         if not types and isinstance(outs[0].type, TensorType):
             raise parser.error("expected '->' and the result type of a linalg operation on tensors")
-        return cls.build(ins, outs, attributes, parser.location, types)
+        made = cls.build(ins, outs, attributes, parser.location, types)
+        if stated is not None and stated != made.maps:
+            usual = ", ".join(f"affine_map<{map}>" for map in made.maps)
+            raise parser.error_at(
+                stated_at,
+                f"'{name}' with other indexing_maps than its own is not supported",
+                f"its own are [{usual}]",
+                "linalg.generic takes any maps",
+            )
+        return made
+
+    @staticmethod
+    def _stated_maps(parser: OpParser) -> tuple[AffineMap, ...] | None:
+        """``indexing_maps = [...]``, which may repeat the maps that the name stands for."""
+        if not parser.accept("indexing_maps"):
+            return None
+        parser.expect("=", "behind 'indexing_maps'")
+        return tuple(parser.parse_comma_list("[", "]", parser.parse_affine_map))
 
     def print_custom(self, printer: Printer) -> None:
         _print_named_attributes(printer, self)

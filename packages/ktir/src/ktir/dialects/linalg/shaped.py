@@ -98,6 +98,9 @@ class Reduce(LinalgOp):
     dimensions = attribute(DenseArrayAttr)
     combiner = region()
 
+    def result_names(self) -> Sequence[str | None]:
+        return ("reduced", *[None] * (len(self.results) - 1))
+
     @property
     def input_values(self) -> tuple[Value, ...]:
         return self.arguments[: len(self.arguments) // 2]
@@ -251,6 +254,9 @@ class Broadcast(_OneInOneOut):
     dimensions = attribute(DenseArrayAttr)
     body = region()
 
+    def result_names(self) -> Sequence[str | None]:
+        return ("broadcasted", *[None] * (len(self.results) - 1))
+
     @property
     def maps(self) -> tuple[AffineMap, ...]:
         loops = rank(self.arguments[-1].type)
@@ -290,6 +296,9 @@ class Transpose(_OneInOneOut):
 
     permutation = attribute(DenseArrayAttr)
     body = region()
+
+    def result_names(self) -> Sequence[str | None]:
+        return ("transposed", *[None] * (len(self.results) - 1))
 
     @property
     def maps(self) -> tuple[AffineMap, ...]:
@@ -331,6 +340,9 @@ class Map(LinalgOp):
     arguments = variadic_operand()
     outcomes = variadic_result()
     mapper = region()
+
+    def result_names(self) -> Sequence[str | None]:
+        return ("mapped", *[None] * (len(self.results) - 1))
 
     @property
     def input_values(self) -> tuple[Value, ...]:
