@@ -300,13 +300,13 @@ def test_an_output_that_is_also_an_input() -> None:
 # -- constant addresses
 
 
-def at_constants() -> str:
-    """Doubles 2 x 64 numbers from byte 0x800 to byte 0x2000."""
+def at_constants(source: int = 1024) -> str:
+    """Doubles 2 x 64 numbers from byte 0x800 (or twice `source`) to byte 0x2000."""
     return k.function(
         "",
         [
             "%c0 = arith.constant 0 : index",
-            "%from = arith.constant 1024 : index",
+            f"%from = arith.constant {source} : index",
             "%to = arith.constant 4096 : index",
             "%t = ktdp.get_compute_tile_id : index",
             k.view("v", "from", (2, 64)),
@@ -333,6 +333,15 @@ class TestConstantAddresses:
         for result in (run_ktir(source, args=args), run_dataflow(compiled, args), run_device(compiled, args)):
             assert list(result.outputs) == ["@0x2000"]
             assert np.array_equal(result.outputs["@0x2000"], args["@0x800"] * 2)
+
+    def test_a_view_that_begins_where_the_implicit_argument_does(self) -> None:
+        """Its name is that of the implicit argument, which is bytes."""
+        source = module(at_constants(0))
+        args = {"@0x0": half(2, 64)}
+        compiled = dfsched.compile(source, "sample")
+        for result in (run_ktir(source, args=args), run_dataflow(compiled, args), run_device(compiled, args)):
+            assert list(result.outputs) == ["@0x2000"]
+            assert np.array_equal(result.outputs["@0x2000"], args["@0x0"] * 2)
 
     def test_a_folder_knows_addresses_only(self, tmp_path: Path) -> None:
         """The implicit argument of bytes, or arrays by address; outputs are the bytes."""

@@ -68,7 +68,7 @@ class ConstantAddresses:
 
     def pack(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Arguments of the launch spec; `ArgumentError` for a buffer that is missing or does not fit."""
-        whole = {span.name for span in self.spans} & set(arguments)
+        whole = self._whole(arguments)
         pieces = {n: v for n, v in arguments.items() if n.startswith("@") and n not in whole}
         if not self.spans or whole or not (pieces or self.buffers):
             return dict(arguments)
@@ -85,6 +85,17 @@ class ConstantAddresses:
         for name, value in pieces.items():
             self._place(name, value, data)
         return {**packed, **data}
+
+    def _whole(self, arguments: Mapping[str, object]) -> set[str]:
+        """Implicit arguments that are given as such; a view that begins where one does has the same name."""
+        views = {buffer.name for buffer in self.buffers}
+        found = set()
+        for span in self.spans:
+            value = arguments.get(span.name)
+            raw = isinstance(value, np.ndarray) and (value.dtype, value.shape) == (np.uint8, (span.size,))
+            if span.name in arguments and (raw or span.name not in views):
+                found.add(span.name)
+        return found
 
     def _place(self, name: str, value: object, data: Mapping[str, Array]) -> None:
         raw = self._bytes(name, value)
@@ -130,7 +141,7 @@ class ConstantAddresses:
     def unpack(self, result: Result, arguments: Mapping[str, object]) -> Result:
         """The result with the outputs at constant addresses under the names that the arguments have."""
         names = {span.name for span in self.spans}
-        if not self.buffers or names & set(arguments):
+        if not self.buffers or self._whole(arguments):
             return result
         outputs: dict[str, Any] = {name: a for name, a in result.outputs.items() if name not in names}
         for buffer in self.buffers:
