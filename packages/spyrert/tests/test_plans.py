@@ -260,6 +260,55 @@ def test_interleaved_arguments() -> None:
             rt.launch(rt.prepare_kernel(plain), [spread])
 
 
+def test_tiles_of_an_interleaved_tensor() -> None:
+    """runtime checklist R112: tiles along the sharded dimension lie in successive regions; a tile across a border is
+    refused; the result is that of one tensor."""
+    props = DeviceProperties(domains=tuple(MemoryDomain(k, 8 << 20) for k in range(2)))
+    config = RuntimeConfig(
+        progress=Progress.MANUAL,
+        tensor_region_bytes=1 << 20,
+        program_region_bytes=1 << 18,
+        dynamic_region_bytes=1 << 18,
+    )
+    linear = LinearLayout("int32")
+
+    def kernel(size: int) -> SpyreCode:
+        args = tuple(
+            ArgSpec(role, (size,), "int32", linear, name)
+            for role, name in ((Role.INPUT, "x"), (Role.OUTPUT, "y"))
+        )
+        x, y = ({"addr": {"slot": k}, "shape": [size], "dtype": "int32"} for k in range(2))
+        program = [{"op": "add", "lhs": x, "rhs": x, "out": y}]
+        symbols = [HcmSymbol(-1, Addr(0)), HcmSymbol(-2, Addr(1))]
+        return assemble(json.dumps(program).encode(), PayloadKind.OP_LIST, LaunchSpec("twice", args), symbols)
+
+    with Runtime(lambda: MicroDevice(props), config) as rt:
+        array = np.arange(128, dtype=np.int32)
+        spread = rt.to_device(array, linear, directive=AllocationDirective(PlacementPolicy.INTERLEAVE))
+        result = rt.empty((128,), "int32", linear, directive=AllocationDirective(PlacementPolicy.INTERLEAVE))
+        first, second = spread.addresses()
+        assert [spread[k : k + 32].addresses() for k in (0, 32, 64, 96)] == [
+            (first,),
+            (first + 128,),
+            (second,),
+            (second + 128,),
+        ]
+        assert spread[32:96].addresses() == (first + 128, second)
+        assert first >> 34 != second >> 34
+        plan = rt.prepare_kernel(kernel(32))
+        ticket = rt.launch(plan, [spread, result])
+        assert ticket.tiles == 4
+        np.testing.assert_array_equal(rt.to_host(result), 2 * array)
+        half = rt.prepare_kernel(kernel(64))
+        rt.launch(half, [spread[64:], result[:64]])
+        np.testing.assert_array_equal(rt.to_host(result)[:64], 2 * array[64:])
+        whole = rt.prepare_kernel(kernel(128))
+        with pytest.raises(errors.LayoutMismatch, match="interleaved over 2 chunks"):
+            rt.launch(whole, [spread, result])
+        with pytest.raises(errors.LayoutMismatch, match="interleaved over 2 chunks"):
+            rt.launch(half, [spread[32:96], result[:64]])
+
+
 def test_pure_transfer_plan(rt: Runtime) -> None:
     """runtime spec 1.3: without images if nothing is computed."""
     code = SpyreCode(

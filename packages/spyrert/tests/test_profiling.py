@@ -70,7 +70,7 @@ def test_profiling_changes_nothing(make_add: MakeAdd) -> None:
     assert memory[0] == memory[1]
 
 
-def testcount_devices() -> None:
+def test_device_count() -> None:
     """runtime checklist R103"""
     assert count_devices(None, {}) == 1
     assert count_devices(None, {"AIU_WORLD_SIZE": "2"}) == 2
@@ -85,3 +85,44 @@ def testcount_devices() -> None:
     ):
         with pytest.raises(errors.ConfigError):
             count_devices(None, bad)
+
+
+def test_counters_in_a_trace(make_add: MakeAdd) -> None:
+    """runtime checklist R108: busy engines never exceed what the device has, return to zero, and allocated bytes are
+    those of the allocator at that time."""
+    config = RuntimeConfig(progress=Progress.MANUAL, overlap=Overlap.THREE_STAGE, plan_replicas=2)
+    with Runtime(MicroDevice, config) as rt:
+        plan = rt.prepare_kernel(make_add())
+        with rt.profile() as profile:
+            tensors = [rt.to_device(np.ones((4, 70), np.float16)) for _ in range(3)]
+            for n in range(4):
+                rt.launch(plan, tensors, bindings={"n": n})
+            rt.synchronize()
+        events = [e for e in profile.trace()["traceEvents"] if e["ph"] == "C"]
+        busy = [e for e in events if e["name"] == "busy engines"]
+        assert all(0 <= value <= 1 for e in busy for value in e["args"].values())
+        assert set(busy[-1]["args"].values()) == {0}
+        assert any(sum(e["args"].values()) > 1 for e in busy)
+        assert [e["ts"] for e in busy] == sorted(e["ts"] for e in busy)
+        memory = [e["args"]["bytes"] for e in events if e["name"] == "allocated bytes"]
+        assert memory[-1] == rt.memory_allocated()
+        assert memory == sorted(memory)
+
+
+def test_every_launch_has_a_flow(make_add: MakeAdd) -> None:
+    """runtime checklist R108: an arrow from each launch to its first operation on the device, none is left open."""
+    with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
+        plan = rt.prepare_kernel(make_add())
+        tensors = [rt.to_device(np.ones((4, 70), np.float16)) for _ in range(3)]
+        with rt.profile() as profile:
+            tickets = [rt.launch(plan, tensors, bindings={"n": n}) for n in range(5)]
+            rt.synchronize()
+        events = profile.trace()["traceEvents"]
+        starts = {e["id"]: e for e in events if e["ph"] == "s"}
+        ends = {e["id"]: e for e in events if e["ph"] == "f"}
+        assert set(starts) == set(ends) == {ticket.launch_seq for ticket in tickets}
+        for ticket in tickets:
+            end = ends[ticket.launch_seq]
+            assert starts[ticket.launch_seq]["ts"] <= end["ts"] == ticket.times[0] / 1000
+            spans = [e for e in events if e["ph"] == "X" and e["tid"] == end["tid"] and e["ts"] == end["ts"]]
+            assert spans, "a flow ends at the start of a span"

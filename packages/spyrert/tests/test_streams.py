@@ -726,3 +726,26 @@ def test_enqueueing_does_not_wait_for_the_device() -> None:
         release.set()
         for ticket in tickets:
             ticket.wait(timeout=30)
+
+
+def test_operations_wait_for_their_engine(make_add: MakeAdd) -> None:
+    """runtime spec 3.8: an operation stays with the scheduler until its engine has a slot, so that one of high priority
+    that comes later still goes first; every device operation knows its engine."""
+    with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
+        rt.prepare_kernel(make_add())
+        normal = [rt.Stream() for _ in range(4)]
+        with rt.op_log() as log:
+            tensors = [rt.to_device(np.full(4, k), stream=s, non_blocking=True) for k, s in enumerate(normal)]
+            assert rt.pump(max_steps=1) == 1
+            assert rt.device().in_flight() == 1
+            urgent = rt.Stream(priority=-1)
+            tensors.append(rt.to_device(np.full(4, 9), stream=urgent, non_blocking=True))
+            backs = [rt.to_host_async(tensors[0], normal[0])]
+            rt.synchronize()
+        order = [o.stream.id for o in log if o.stream is not None and o.kind == "H2D"]
+        assert order == [normal[0].id, urgent.id, *(s.id for s in normal[1:])]
+        assert {o.kind: o.engine.value for o in log if o.engine} == {"H2D": "dma_in", "D2H": "dma_out"}
+        assert all(o.submitted <= o.start for o in log)
+        result = backs[0].wait()
+        assert result is not None
+        assert (result == 0).all()

@@ -32,15 +32,16 @@ class DeviceContext:
         index: int,
         device: Device,
         config: RuntimeConfig,
-        on_memory: Callable[[MemoryEvent], None] | None = None,
     ) -> None:
         self.index = index
         self.device = device
         self.config = config
         self.generation = 0
         self.props = device.props
-        self._on_memory = on_memory
-        self.allocator = FlexAllocator(_make_regions(device, config), config.region_order, on_memory)
+        self.memory_observers: list[Callable[[MemoryEvent], None]] = []
+        """Called with each allocation and release, without any lock held."""
+        regions = _make_regions(device, config)
+        self.allocator = FlexAllocator(regions, config.region_order, self._on_memory)
         self.scheduler = Scheduler(
             device, self.allocator, config.progress, index, config.host_timeout, config.timeout_ns
         )
@@ -57,6 +58,10 @@ class DeviceContext:
         self._generations: dict[int, int] = {}
         self._next = {False: itertools.cycle(NORMAL_STREAMS), True: itertools.cycle(HIGH_STREAMS)}
         self._open_streams()
+
+    def _on_memory(self, event: MemoryEvent) -> None:
+        for observer in list(self.memory_observers):
+            observer(event)
 
     def _open_streams(self) -> None:
         self.stream_state(DEFAULT_STREAM)

@@ -71,19 +71,31 @@ class Span:
         )
 
 
+@attrs.frozen
+class MemorySample:
+    """Bytes allocated on a device from a virtual time (ns) on."""
+
+    device: int
+    time: int
+    allocated_bytes: int
+
+
 class Profile:
-    """The spans of operations that ended while profiling was on, in order of their end."""
+    """The spans of operations that ended while profiling was on, in order of their end, and a sample of
+    allocated memory at each allocation and release."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
+        self.memory: list[MemorySample] = []
 
     def add(self, operation: Operation, device: int) -> None:
         if operation.state is not OpState.CANCELLED:
             self.spans.append(Span.of(operation, device))
 
     def trace(self) -> dict[str, Any]:
-        """The document of a Chrome trace (Perfetto loads it): a process per device, a thread per stream, and
-        a track with the launches, each with a flow to its first operation on the device."""
+        """The document of a Chrome trace (Perfetto loads it): a process per device, a thread per stream, a
+        track with the launches, each with a flow to its first operation on the device, and counters: busy
+        engines, allocated bytes."""
         shown = [span for span in self.spans if span.kind in CATEGORIES]
         events: list[dict[str, Any]] = []
         for device in sorted({span.device for span in shown}):
@@ -91,6 +103,10 @@ class Profile:
             events.append(_meta("thread_name", device, HOST_TRACK, "launches"))
             streams = sorted({span.stream for span in shown if span.device == device})
             events += [_meta("thread_name", device, stream, f"stream {stream}") for stream in streams]
+        events += [
+            event for device in sorted({s.device for s in shown}) for event in _counters(shown, device)
+        ]
+        events += [_memory(sample) for sample in self.memory]
         first: set[tuple[int, int]] = set()
         for span in sorted(shown, key=lambda s: (s.device, s.start, s.op_id)):
             events.append(_complete(span))
@@ -140,6 +156,36 @@ def _complete(span: Span) -> dict[str, Any]:
             "queued_ns": span.queued,
             **span.tags,
         },
+    }
+
+
+def _counters(spans: Sequence[Span], device: int) -> list[dict[str, Any]]:
+    """How many operations each engine works on, at each change."""
+    changes: dict[int, dict[str, int]] = {}
+    engines = sorted({span.engine for span in spans if span.device == device})
+    for span in spans:
+        if span.device == device and span.end > span.start:
+            for time, step in ((span.start, 1), (span.end, -1)):
+                at = changes.setdefault(time, {})
+                at[span.engine] = at.get(span.engine, 0) + step
+    busy = dict.fromkeys(engines, 0)
+    events = []
+    for time in sorted(changes):
+        for engine, step in changes[time].items():
+            busy[engine] += step
+        events.append(
+            {"ph": "C", "name": "busy engines", "pid": device, "ts": time / 1000, "args": dict(busy)}
+        )
+    return events
+
+
+def _memory(sample: MemorySample) -> dict[str, Any]:
+    return {
+        "ph": "C",
+        "name": "allocated bytes",
+        "pid": sample.device,
+        "ts": sample.time / 1000,
+        "args": {"bytes": sample.allocated_bytes},
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -106,7 +106,7 @@ class Operation:
     """What else a trace shows of the operation."""
 
     kind = "Unknown"
-    engine: Engine | None = None
+    engine: ClassVar[Engine | None] = None
     host_lane = False
 
     def drop(self) -> None:

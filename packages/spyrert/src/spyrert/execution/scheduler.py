@@ -669,6 +669,10 @@ class Scheduler:
             if self.indeterminate is not None:
                 self.indeterminate = IndeterminateMemory()
 
+    def now(self) -> int:
+        """Virtual time (ns) as far as it was reached."""
+        return self._clock
+
     def idle(self) -> bool:
         """Whether no stream has anything left."""
         with self._changed:

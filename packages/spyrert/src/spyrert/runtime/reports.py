@@ -9,8 +9,9 @@ from typing import Any
 
 from spyrert.dtypes import numpy_dtype
 from spyrert.execution import Operation
+from spyrert.memory import MemoryEvent
 from spyrert.memory.summary import Resident, summary
-from spyrert.profiling import Profile
+from spyrert.profiling import MemorySample, Profile
 from spyrert.runtime.kernels import Kernels
 
 
@@ -102,8 +103,14 @@ class Reports(Kernels):
         def observe(operation: Operation) -> None:
             profile.add(operation, context.index)
 
+        def sample(event: MemoryEvent) -> None:
+            now = context.scheduler.now()
+            profile.memory.append(MemorySample(context.index, now, event.allocated_bytes))
+
         context.scheduler.observers.append(observe)
+        context.memory_observers.append(sample)
         try:
             yield profile
         finally:
             context.scheduler.observers.remove(observe)
+            context.memory_observers.remove(sample)
