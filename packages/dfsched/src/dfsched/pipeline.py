@@ -26,8 +26,10 @@ from dfsched.passes import (
     normalize_grid_to_1d,
     normalize_scf_for_loops,
     path_expansion,
+    reduction_loop_exposure,
     scalar_broadcast_legalization,
     select_plan,
+    split_transfers,
     wrap_program_dfir,
 )
 from dfsched.passes.base import Group, Pass, PassContext
@@ -52,6 +54,9 @@ PASSES: tuple[Pass, ...] = (
     normalize_scf_for_loops.PASS,
     canonicalize.PASS,
     loop_invariant_code_motion.PASS,
+    canonicalize.PASS,
+    reduction_loop_exposure.PASS,
+    split_transfers.PASS,
     canonicalize.PASS,
     apply_device_patterns.POST_SCHEDULING,
     address_assignment.PASS,

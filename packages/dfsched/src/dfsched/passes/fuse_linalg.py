@@ -78,9 +78,15 @@ def _producer_location(store: ktdp.Store, definitions: Definitions) -> Location:
 
 
 def _element_wise(
-    value: Value, location: Location, definitions: Definitions, replaced: dict[Value, Value]
+    value: Value,
+    location: Location,
+    definitions: Definitions,
+    replaced: dict[Value, Value],
+    fresh: bool = False,
 ) -> tuple[list[Operation], Value]:
-    """A tensor as one element-wise generic."""
+    """A tensor as one element-wise generic (or, unless it must be `fresh`, as the reduction that it is)."""
+    if value in replaced and not fresh:  # a reduction that is stored as it is
+        return [], replaced[value]
     type = value.type
     assert isinstance(type, TensorType)
     if not type.is_static:
@@ -114,7 +120,7 @@ def _reduction(
     block = op.body.block
     folded = block.arguments[len(op.inputs) :]
     _check_separate(op, number)
-    start, initial = _element_wise(op.outputs[number], op.location, definitions, replaced)
+    start, initial = _element_wise(op.outputs[number], op.location, definitions, replaced, fresh=True)
     fusion = Fusion(definitions, op.location, extents, replaced)
     accumulator = BlockArgument(type.element, "acc")
     mapping: dict[Value, Value] = {folded[number]: accumulator}

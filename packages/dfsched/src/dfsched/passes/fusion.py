@@ -29,7 +29,7 @@ class Fusion:
     """The body of the generic under construction; `extents` are those of its loops.
 
     `replaced` gives the new value of results that are computed elsewhere (reductions). `leaves` are the
-    inputs in order of first use: value and subscript map, with the block argument that stands for the element.
+    inputs in order of first use: value and subscript map, with the block argument of the element.
     """
 
     definitions: Definitions
@@ -128,7 +128,7 @@ class Fusion:
         return self._constants[attribute]
 
     def outer(self, value: Value, user: Operation) -> Value:
-        """A scalar from outside of tensors: computed in the body, as far as it comes from constants and elements.
+        """A scalar from outside of tensors: computed in the body, as far as constants and elements go.
 
         Kernel arguments, loop variables and what is computed from them as index values stay outside.
         """
@@ -249,7 +249,8 @@ def reshaped(op: Operation | None, map: AffineMap) -> tuple[Value, AffineMap] | 
     match op:
         case tensor.ExpandShape() | tensor.CollapseShape():
             source, result = op.operands[0].type, op.results[0].type
-            assert isinstance(source, TensorType) and isinstance(result, TensorType)
+            assert isinstance(source, TensorType)
+            assert isinstance(result, TensorType)
             groups = [
                 [entry.value for entry in group if isinstance(entry, IntegerAttr)]
                 for group in op.reassociation
@@ -293,7 +294,8 @@ def _unflattened(expr: AffineExpr, extents: Sequence[int]) -> list[AffineExpr]:
 
 def _sliced(op: tensor.ExtractSlice, map: AffineMap) -> tuple[Value, AffineMap]:
     source, result = op.source.type, op.result.type
-    assert isinstance(source, TensorType) and isinstance(result, TensorType)
+    assert isinstance(source, TensorType)
+    assert isinstance(result, TensorType)
     if op.offsets or op.sizes or op.strides:
         raise UnsupportedKernel.at(op.location, "slices at places only known at run time are not supported")
     sizes = op.static_sizes.values

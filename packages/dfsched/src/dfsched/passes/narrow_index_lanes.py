@@ -190,7 +190,8 @@ class _Narrowing:
         self, op: arith.IndexCast, value: Value, mapping: dict[Value, Value], target: IntegerType
     ) -> list[Operation]:
         wanted = target if op.results[0].type == INDEX else op.results[0].type
-        assert isinstance(wanted, IntegerType) and isinstance(value.type, IntegerType)
+        assert isinstance(wanted, IntegerType)
+        assert isinstance(value.type, IntegerType)
         if value.type == wanted:
             mapping[op.results[0]] = value
             return []

@@ -1,4 +1,4 @@
-"""Compute groups with reductions: one pipeline whose compute stage holds a slab (scheduler spec 3.4; readings, 14).
+"""Compute groups with reductions: one pipeline whose compute stage holds a slab (readings, item 14).
 
 A group of generics that feed each other has dimensions of two kinds. *Outer* dimensions are parallel in
 every generic of the group and all generics have them; they become loops around the pipeline. All others
@@ -43,7 +43,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import AffineMapAttr, ArrayAttr, DenseArrayAttr, StringAttr, UnitAttr
 from ktir.dialects import arith, ktdp, linalg, tensor
 from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
-from ktir.types import I64, INDEX, TensorType
+from ktir.types import I1, I64, INDEX, TensorType
 
 __all__ = ["is_slab_group", "slab_nests"]
 
@@ -164,7 +164,7 @@ class Alignment:
                 self.walked.add(self.root(axis))
 
 
-# -- nests ----------------------------------------------------------------------------------------------------
+# -- nests ----------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -234,7 +234,7 @@ class _SlabNest:
     # -- hazards
 
     def check_hazards(self) -> None:
-        """A slab is loaded before it is stored, and slabs come one after another in the order of the loops."""
+        """A slab is loaded before it is stored; slabs come one after another in the order of the loops."""
         order = {op: position for position, op in enumerate(self.group)}
         for number, store in enumerate(self.stores):
             written = place_of(store, self.definitions)
@@ -268,11 +268,13 @@ class _SlabNest:
 
     def _same_slabs(self, op: linalg.Generic, map: AffineMap, stored: linalg.Generic) -> bool:
         """Whether reading by `map` takes an element from the slab that `stored` later writes it in."""
-        outer = [dim for dim in range(len(stored.iterators)) if self.alignment.is_outer((stored, dim))]
-        for dim in outer:
-            expr = map.results[dim]
-            same = isinstance(expr, Dim) and self.alignment.root((op, expr.position)) == self.alignment.root(
-                (stored, dim)
+        for written, read in zip(stored.maps[-1].results, map.results, strict=True):
+            assert isinstance(written, Dim)
+            axis = (stored, written.position)
+            if not self.alignment.is_outer(axis):
+                continue
+            same = isinstance(read, Dim) and self.alignment.root((op, read.position)) == self.alignment.root(
+                axis
             )
             if not same:
                 return False
@@ -445,7 +447,7 @@ class _SlabPipeline:
         return Subscripts(tuple(exprs), values), shape
 
     def _extent(self, op: linalg.Generic, expr: AffineExpr) -> int:
-        """How many elements in a row a subscript takes; `UnsupportedKernel` if they are not all of a range."""
+        """Elements in a row that a subscript takes; `UnsupportedKernel` if it leaves some out."""
         flat = linear(expr)
         if flat is None or not flat.is_linear:
             raise UnsupportedKernel.at(
@@ -575,7 +577,7 @@ class _SlabPipeline:
         tiles = [self._tile((op, dim)) for dim in range(len(op.iterators))]
         dim = self._vector_dim(op, maps, inputs, tiles)
         if dim is None:
-            return {}
+            return {VECTOR: DenseArrayAttr(I64, (-1, 1))}
         lanes = min(tiles[dim], self.nest.lanes)
         found: dict[str, Attribute] = {}
         if op.iterators[dim] == "reduction":
@@ -583,7 +585,7 @@ class _SlabPipeline:
             assert combine is not None
             if combine.depends_on_order:
                 found[REASSOCIATED] = UnitAttr()
-            if tiles[dim] % lanes and not can_pad(op, self.nest.architecture):
+            if tiles[dim] % lanes and not can_pad(op, lanes, self.nest.architecture):
                 lanes = max(n for n in range(1, lanes + 1) if tiles[dim] % n == 0)
         found[VECTOR] = DenseArrayAttr(I64, (dim, lanes))
         return found
@@ -621,21 +623,31 @@ class _SlabPipeline:
         return usable[-1] if usable else None
 
 
-def can_pad(op: linalg.Generic, architecture: Architecture) -> bool:
+def can_pad(op: linalg.Generic, lanes: int, architecture: Architecture) -> bool:
     """Whether the last vector of a reduction may have lanes that hold zeros and are left out afterwards.
 
-    Some unit must fill vectors up with zeros, and the body must have no operation that zeros are not allowed in.
+    The units that feed the compute unit must fill up with zeros, it must select by masks of so many
+    lanes, and the body must have no operation that zeros are not allowed in.
     """
-    traps = (
-        arith.DivSI, arith.DivUI, arith.RemSI, arith.RemUI, arith.FloorDivSI, arith.CeilDivSI, arith.CeilDivUI
-    )  # fmt: skip
-    if any(isinstance(inner, traps) for inner in op.body.block.operations):
+    if architecture.lanes(I1) < lanes or any(isinstance(inner, _TRAPS) for inner in op.body.block.operations):
         return False
     unit = architecture.compute_unit
     assert unit is not None
     feeders = [
         other
         for other in architecture.units
-        if other.features.load is not None and architecture.link(other.kind, unit.kind) is not None
+        if other.features.load is not None and architecture.link(other, unit) is not None
     ]
     return bool(feeders) and all(f.features.simd is not None and f.features.simd.zero_pad for f in feeders)
+
+
+_TRAPS = (
+    arith.DivSI,
+    arith.DivUI,
+    arith.RemSI,
+    arith.RemUI,
+    arith.FloorDivSI,
+    arith.CeilDivSI,
+    arith.CeilDivUI,
+)
+"""Operations without a result for some operands."""

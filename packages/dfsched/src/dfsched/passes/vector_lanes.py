@@ -12,10 +12,10 @@ from ktir.ir import Operation, Value
 __all__ = ["REASSOCIATED", "VECTOR", "shift_indices", "vector_of"]
 
 VECTOR = "ktdf.vector"
-"""Attribute ``array<i64: loop, lanes>`` of a generic: computed in vectors of so many lanes along that loop."""
+"""Attribute ``array<i64: loop, lanes>`` of a generic: vectors of so many lanes lie along that loop."""
 
 REASSOCIATED = "ktdf.reassociated"
-"""Attribute of a reduction whose order is that of vectors: lane by lane, then over the lanes (readings, 16)."""
+"""Attribute of a reduction in the order of vectors: lane by lane, then over the lanes (readings, 16)."""
 
 
 def vector_of(generic: linalg.Generic) -> tuple[int, int] | None:
@@ -30,10 +30,10 @@ def vector_of(generic: linalg.Generic) -> tuple[int, int] | None:
 def shift_indices(
     operations: Sequence[Operation], bases: Mapping[int, Value], emitter: Emitter
 ) -> list[Operation]:
-    """A body in which the index of loop d counts from ``bases[d]`` (index values; those of other loops from 0).
+    """A body in which the index of loop d counts from ``bases[d]``, an index value (other loops from 0).
 
-    The body must come from `narrow-index-lanes`: every `linalg.index` is used by `arith.index_cast` only. What
-    is needed in front of the generic goes to `emitter`.
+    The body must come from `narrow-index-lanes`: every `linalg.index` is used by `arith.index_cast` only.
+    What is needed in front of the generic goes to `emitter`.
     """
     dims = {op.result: op.dim.value for op in operations if isinstance(op, linalg.Index)}
     if not dims:
