@@ -31,7 +31,7 @@ def agrees(text: str, device: str) -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_on_spyre(name: str) -> None:
-    """scheduler checklist T4, R5, R6, R9."""
+    """scheduler checklist T4, R6, R9."""
     agrees(KERNELS[name], "spyre")
 
 

@@ -308,7 +308,7 @@ def _small_integers(value: object) -> object:
     """An array of floats as small whole numbers, whose sums are exact in any order."""
     if not isinstance(value, np.ndarray) or value.dtype.kind in "iub":
         return value
-    return np.sign(value.astype(np.float64)).astype(value.dtype)
+    return np.asarray(np.sign(value.astype(np.float64))).astype(value.dtype)
 
 
 def _run_dataflow(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
-from ktir.dialects import func, ktdp, linalg, scf, tensor
+from ktir.dialects import func, ktdp, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
 from ktir.grid import GridError, grid_of

@@ -183,7 +183,7 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
         _count_product(run, frame, plan, extents)
     try:
         if plan.reduced:
-            results = _fold(run, frame, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
+            results = _fold(run, frame, op, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
         else:
             arguments = plan.block.arguments  # a map has none for its output
             frame.bind(arguments, domain[: len(arguments)])
@@ -240,6 +240,7 @@ def _finish(
 def _fold(
     run: Interpreter,
     frame: Frame,
+    op: linalg.LinalgOp,
     plan: _Plan,
     inputs: Sequence[Array],
     accumulators: Sequence[Array],
@@ -343,7 +344,7 @@ def _fold_in_vectors(
         total = fold(type(combine.op), element, first, partial, [partial.ndim - 1], format)
     if total is None:
         raise unsupported(op, f"a reassociated reduction with '{combine.op.name}' of {element}")
-    run.counters.count(combine.op.name, frame.batch)
+    run.count(combine.op, frame)
     return np.asarray(total[..., 0])
 
 
