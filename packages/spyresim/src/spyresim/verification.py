@@ -19,7 +19,7 @@ from dfsched.pipeline import PassResult
 from ktir.dialects.builtin import Module
 from ktir.dtypes import decode_array, encode_array, storage_dtype
 from ktir.errors import KtirError
-from ktir.interface import Argument, Role
+from ktir.interface import Argument
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
 from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError
