@@ -313,7 +313,7 @@ def test_relayout_without_a_barrier() -> None:
 
 
 def test_reduction_over_tiles() -> None:
-    """ktir checklist 105 (6.6), 75. Eight tiles in two groups: everybody gets the least numbers of its group."""
+    """ktir checklist 75, 105. Example 6.6: eight tiles in two groups, everybody gets the least of its group."""
     sets = (
         "#team = affine_set<(i)[g] : (i - 4 * g >= 0, -i + 4 * g + 3 >= 0)>\n"
         "#groups = affine_set<(g) : (g >= 0, -g + 1 >= 0)>\n"

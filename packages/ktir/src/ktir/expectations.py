@@ -1,8 +1,8 @@
 """Test files in MLIR's style: several modules in one file, and comments that say which errors are expected.
 
-Lines ``// -----`` divide a file into modules. A comment ``// expected-error @+1 {{text}}`` expects an error one
-line below whose message contains the text; the place may also be ``@below``, ``@above``, ``@-N`` or missing
-(this line). ``expected-warning`` works in the same way.
+Lines ``// -----`` divide a file into modules. A comment ``// expected-error @+1 {{text}}`` expects an error
+one line below whose message contains the text; the place may also be ``@below``, ``@above``, ``@-N`` or
+missing (this line). ``expected-warning`` works in the same way.
 """
 
 from __future__ import annotations
