@@ -11,11 +11,18 @@ import ktir
 from ktir.cli import main
 from repository import ROOT
 
+
+def is_one_module(path: Path) -> bool:
+    """Not several modules in one file, and not a bad one that a test gives to the verifier."""
+    text = path.read_text()
+    return "\n// -----" not in text and "// expected-" not in text
+
+
 FILES = sorted(
     path.relative_to(ROOT)
     for folder in ("packages", "integration", "docs")
     for path in (ROOT / folder).rglob("*.mlir")
-    if not {"out", ".venv", "node_modules"} & set(path.parts)
+    if not {"out", ".venv", "node_modules"} & set(path.parts) and is_one_module(path)
 )
 KERNELS = [path for path in FILES if "func.func" in (ROOT / path).read_text()]
 
@@ -52,6 +59,15 @@ def test_check_accepts_the_file(path: Path) -> None:
     assert result.exit_code == 0, result.stderr
 
 
+# What xDSL cannot read (yet) although it is MLIR; each of these must go as soon as xDSL can.
+XDSL_LACKS = {
+    "attributes.mlir": "hexadecimal floats in dense arrays",
+    "locations.mlir": "ranges of source text as locations",
+    "sets_and_maps.mlir": "products with a symbol in affine expressions",
+    "unknown_dialects.mlir": "names that an unregistered isolated operation uses again",
+}
+
+
 @pytest.mark.parametrize("path", KERNELS, ids=name)
 def test_xdsl_parses_the_generic_print(path: Path) -> None:
     """xDSL sees the same operations in the same order (it keeps unknown types and attributes as text)."""
@@ -59,10 +75,16 @@ def test_xdsl_parses_the_generic_print(path: Path) -> None:
     from xdsl.context import Context
     from xdsl.dialects.builtin import Builtin, UnregisteredOp
     from xdsl.parser import Parser
+    from xdsl.utils.exceptions import ParseError
 
     module = ktir.load(ROOT / path)
     context = Context(allow_unregistered=True)
     context.load_dialect(Builtin)
-    parsed = Parser(context, ktir.print_module(module, generic=True)).parse_module()
+    parser = Parser(context, ktir.print_module(module, generic=True))
+    if path.name in XDSL_LACKS:
+        with pytest.raises((NotImplementedError, ParseError)):
+            parser.parse_module()
+        return
+    parsed = parser.parse_module()
     theirs = [op.op_name.data if isinstance(op, UnregisteredOp) else op.name for op in parsed.walk()]
     assert theirs == [op.name for op in module.walk()]

@@ -18,7 +18,7 @@ from typing import NoReturn, TypeVar
 
 import attrs
 
-from ktir.errors import ParseError
+from ktir.errors import Note, ParseError
 
 __all__ = [
     "MAX_NESTING",
@@ -332,17 +332,18 @@ class Cursor:
         """Line and column of `offset` (default: of the current token)."""
         return self.source.position(self.token.start if offset is None else offset)
 
-    def error(self, message: str, at: Token | int | None = None) -> NoReturn:
+    def error(self, message: str, at: Token | int | None = None, *notes: str) -> NoReturn:
         """Raise :class:`ParseError` at a token or offset (default: the current token)."""
         offset = self.token.start if at is None else at.start if isinstance(at, Token) else at
         line, column = self.source.position(offset)
-        raise ParseError(message, self.source.file, line, column, self.source.line(line))
+        said = tuple(Note(note) for note in notes)
+        raise ParseError(message, self.source.file, line, column, self.source.line(line), said)
 
-    def expected(self, what: str, context: str = "") -> NoReturn:
+    def expected(self, what: str, context: str = "", *notes: str) -> NoReturn:
         """Raise ``expected <what> <context>, got <the current token>``."""
         token = self.token
         got = "end of input" if token.kind is TokenKind.EOF else f"'{_shorten(token.text)}'"
-        self.error(f"expected {what}{' ' + context if context else ''}, got {got}")
+        self.error(f"expected {what}{' ' + context if context else ''}, got {got}", None, *notes)
 
     def _lexical_error(self, offset: int) -> NoReturn:
         character = self.text[offset]
@@ -350,7 +351,10 @@ class Cursor:
             self._string_error(self.text.index('"', offset))
         if character in "%#!@^":
             names = {"%": "an SSA name", "#": "an attribute name", "!": "a type name", "@": "a symbol name"}
-            self.error(f"expected {names.get(character, 'a block name')} behind '{character}'", offset)
+            notes = ("a remainder is written with 'mod'",) if character == "%" else ()
+            self.error(
+                f"expected {names.get(character, 'a block name')} behind '{character}'", offset, *notes
+            )
         self.error(f"unexpected character {character!r}", offset)
 
     def _string_error(self, start: int) -> NoReturn:

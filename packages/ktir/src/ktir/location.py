@@ -34,6 +34,14 @@ class FileLineColLoc(Location):
 
 
 @attrs.frozen
+class FileRangeLoc(FileLineColLoc):
+    """``loc("file":line:column to end_line:end_column)``, as recent MLIR prints a range of source text."""
+
+    end_line: int
+    end_column: int
+
+
+@attrs.frozen
 class NameLoc(Location):
     """``loc("name"(child))``."""
 

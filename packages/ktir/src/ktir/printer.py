@@ -33,7 +33,7 @@ from ktir.decimal_text import exact_text, scientific_text
 from ktir.errors import UnsupportedError
 from ktir.ir import Block, BlockArgument, Label, Operation, Region, UnregisteredOp, Value
 from ktir.lexer import MAX_NESTING
-from ktir.location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, UnknownLoc
+from ktir.location import CallSiteLoc, FileLineColLoc, FileRangeLoc, FusedLoc, Location, NameLoc, UnknownLoc
 from ktir.naming import Names
 from ktir.types import (
     F64,
@@ -128,11 +128,13 @@ class Printer:
         if self._names is not None:
             self._names.values[value] = name
 
-    def argument(self, value: BlockArgument) -> None:
-        """``%x: type``."""
+    def argument(self, value: BlockArgument, attributes: Mapping[str, Attribute] | None = None) -> None:
+        """``%x: type {attributes}``."""
         self.operand(value)
         self.write(": ")
         self.type(value.type)
+        if attributes is not None:
+            self.attr_dict(attributes)
         if self._locations:
             self.write(" ")
             self.location(value.location)
@@ -393,6 +395,9 @@ class Printer:
                 self.write("unknown")
             case FileLineColLoc(file=file, line=line, column=column):
                 self.write(f"{_quoted(file)}:{line}:{column}")
+                if isinstance(location, FileRangeLoc):
+                    same = location.end_line == line
+                    self.write(f" to {'' if same else location.end_line}:{location.end_column}")
             case NameLoc(name=name, child=child):
                 self.write(_quoted(name))
                 if not isinstance(child, UnknownLoc):
@@ -472,6 +477,10 @@ class Printer:
             self.write("]")
         inherent = op.inherent if isinstance(op, UnregisteredOp) else op.definition.inherent
         properties = {k: v for k, v in op.attributes.items() if k in inherent}
+        if not isinstance(op, UnregisteredOp):
+            for declared in op.definition.attributes:  # what holds anyway is not stated
+                if declared.default is not None and properties.get(declared.name) == declared.default:
+                    del properties[declared.name]
         if properties:
             self.write(" <")
             self._dictionary(properties)

@@ -79,6 +79,8 @@ class _ExprParser:
                     result = result.ceildiv(rhs)
                 case _:
                     result = result % rhs
+        if cursor.at("/"):
+            cursor.expected("an affine operator", "", "a quotient is written with 'floordiv' or 'ceildiv'")
         return result
 
     def factor(self) -> AffineExpr:
@@ -168,7 +170,8 @@ def _set_body(cursor: Cursor, dims: int, symbols: int, leaf: Callable[[], Affine
     def constraint() -> Constraint:
         lhs = parse_expr(cursor, leaf)
         if not cursor.at(">=", "<=", "=="):
-            cursor.expected("'>=', '<=' or '==' in affine constraint")
+            notes = ("a < b is written a <= b - 1",) if cursor.at("<", ">") else ()
+            cursor.expected("'>=', '<=' or '==' in affine constraint", "", *notes)
         relation = cursor.next().text
         with _located(cursor):
             rhs = parse_expr(cursor, leaf)

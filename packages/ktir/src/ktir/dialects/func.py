@@ -99,6 +99,12 @@ class Func(Operation):
         def one() -> None:
             if parser.cursor.at_kind(TokenKind.VALUE_ID):
                 argument = parser.parse_argument(attributes=True)
+                if argument.name in {name for name, _, _ in arguments}:
+                    raise parser.error_at(
+                        argument.offset,
+                        f"redefinition of SSA value '%{argument.name}'",
+                        "arguments have different names",
+                    )
                 arguments.append((argument.name, argument.type, argument.location))
                 argument_attributes.append(DictAttr(argument.attributes))
             else:
@@ -152,9 +158,9 @@ class Func(Operation):
                 printer.write(", ")
             if self.is_declaration:
                 printer.type(input)
+                printer.attr_dict(self.argument_attributes(number))
             else:
-                printer.argument(self.arguments[number])
-            printer.attr_dict(self.argument_attributes(number))
+                printer.argument(self.arguments[number], self.argument_attributes(number))
         printer.write(")")
         if type.results:
             printer.write(" -> ")

@@ -37,12 +37,13 @@ from ktir.location import (
     UNKNOWN,
     CallSiteLoc,
     FileLineColLoc,
+    FileRangeLoc,
     FusedLoc,
     Location,
     NameLoc,
 )
 from ktir.parser.dense import parse_dense
-from ktir.parser.suggestions import closest, for_attribute, for_type
+from ktir.parser.suggestions import closest, for_attribute, for_type, for_type_name
 from ktir.types import (
     F64,
     FLOAT_WIDTHS,
@@ -228,7 +229,7 @@ class AttributeParser:
         """Any type."""
         parsed = self.parse_optional_type()
         if parsed is None:
-            self.cursor.expected("a type")
+            self.cursor.expected("a type", "", *for_type_name(self.cursor.token.text))
         return parsed
 
     def parse_optional_type(self) -> Type | None:
@@ -529,6 +530,13 @@ class AttributeParser:
         if token.kind not in (TokenKind.INTEGER, TokenKind.FLOAT):
             self.cursor.expected("an integer or a floating-point literal")
         self.cursor.next()
+        behind = self.cursor.token
+        if behind.kind is TokenKind.BARE_ID and behind.start == token.end and behind.text[0] in "eE":
+            raise self.error_at(
+                start,
+                f"'{token.text}{behind.text}' is not a number",
+                "a floating-point literal has a '.', and digits behind the 'e': such as 1.0e3",
+            )
         if type is None:
             default: Type = F64 if token.kind is TokenKind.FLOAT else I64
             type = self.parse_type() if self.accept(":") else default
@@ -674,7 +682,12 @@ class AttributeParser:
             if self.accept(":"):
                 line = self.cursor.integer("line number")
                 self.expect(":", "behind the line number")
-                return FileLineColLoc(text, line, self.cursor.integer("column number"))
+                column = self.cursor.integer("column number")
+                if not self.accept("to"):
+                    return FileLineColLoc(text, line, column)
+                end = line if self.at(":") else self.cursor.integer("line number")
+                self.expect(":", "behind the line number")
+                return FileRangeLoc(text, line, column, end, self.cursor.integer("column number"))
             if self.accept("("):
                 child = self._nested(self._location_body)
                 self.expect(")", "in location")

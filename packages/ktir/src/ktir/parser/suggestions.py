@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ktir.context import Context
 
-__all__ = ["closest", "for_attribute", "for_operation", "for_type"]
+__all__ = ["closest", "for_attribute", "for_operation", "for_type", "for_type_name"]
 
 
 def closest(name: str, known: Iterable[str], sigil: str = "") -> tuple[str, ...]:
@@ -27,7 +27,10 @@ def for_operation(name: str, context: Context) -> tuple[str, ...]:
         return (
             f"dialect '{dialect}' is not known; its operations are read in generic form: \"{name}\"(...)",
         )
-    return closest(name, [op.definition.name for d in context.dialects for op in d.operations])
+    known = [op.definition.name for d in context.dialects for op in d.operations]
+    if not dot and (same := [full for full in known if full.partition(".")[2] == name]):
+        return (f"did you mean {' or '.join(map(repr, same))}?",)
+    return closest(name, known)
 
 
 def for_type(mnemonic: str, dialect: str, context: Context) -> tuple[str, ...]:
@@ -40,6 +43,24 @@ def for_attribute(mnemonic: str, dialect: str, context: Context) -> tuple[str, .
     return _members(
         mnemonic, [a.mnemonic for d in context.dialects if d.name == dialect for a in d.attributes]
     )
+
+
+def for_type_name(name: str) -> tuple[str, ...]:
+    """Notes for a word where a type should be: names that other languages have."""
+    here = _ELSEWHERE.get(name.lower())
+    return () if here is None else (f"here it is called {here}",)
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(("fp16", "float16", "half"), "f16"),
+    **dict.fromkeys(("bfloat16", "bfloat"), "bf16"),
+    **dict.fromkeys(("fp32", "float32", "float"), "f32"),
+    **dict.fromkeys(("fp64", "float64", "double"), "f64"),
+    **dict.fromkeys(("bool", "boolean"), "i1"),
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"ui{n}" for n in (8, 16, 32, 64)},
+    "int": "i32, i64 or index",
+}
 
 
 def _members(mnemonic: str, full: Iterable[str]) -> tuple[str, ...]:

@@ -49,7 +49,12 @@ def _shorthand(parser: OpParser) -> tuple[str, dict[str, Attribute]] | None:
     """``{ arith.addf }``: the name of the operation that makes the body."""
     if not parser.accept("{"):
         return None
+    start = parser.offset
     name = parser.keyword("the name of an operation")
+    if parser.context.operation(name) is None:
+        from ktir.parser.suggestions import for_operation
+
+        raise parser.error_at(start, f"custom op '{name}' is unknown", *for_operation(name, parser.context))
     attributes = parser.parse_attr_dict()
     parser.expect("}", "behind the operation's name")
     return name, attributes
@@ -63,8 +68,7 @@ def _shorthand_body(
     out: Type,
 ) -> Region:
     cls = parser.context.operation(name)
-    if cls is None:
-        raise parser.error(f"custom op '{name}' is unknown")
+    assert cls is not None, name
     combined = cls.create(arguments, (out,), attributes, location=parser.location)
     return Region.of((combined, Yield.create(combined.results, location=parser.location)), arguments)
 

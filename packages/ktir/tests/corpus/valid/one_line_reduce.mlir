@@ -1,0 +1,4 @@
+// An operation ends where its own grammar ends, not at the line.
+#d = affine_set<(r, c) : (r >= 0, -r + 39 >= 0, c >= 0, -c + 511 >= 0)> #b = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + 127 >= 0)> #i = affine_map<(r, c) -> (r, c)>
+module { func.func @sums(%g: index, %z: index, %n: index, %s: index) attributes {grid = [2]} { %v = ktdp.construct_memory_view %g, sizes: [40, 512], strides: [512, 1] {coordinate_set = #d, memory_space = #ktdp.memory_space<global>} : memref<40x512xf32> %a0 = arith.constant dense<0.0> : tensor<20xf32>
+%r = scf.for %c = %z to %n step %s iter_args(%acc = %a0) -> tensor<20xf32> { %t = ktdp.construct_access_tile %v[%z, %c] {access_tile_set = #b, access_tile_order = #i} : memref<40x512xf32> -> !ktdp.access_tile<20x128xindex> %x = ktdp.load %t : <20x128xindex> -> tensor<20x128xf32> %y = linalg.reduce { arith.addf } ins(%x : tensor<20x128xf32>) outs(%acc : tensor<20xf32>) dimensions = [1] scf.yield %y : tensor<20xf32> } return } }
