@@ -141,7 +141,7 @@ def call(folder: Path, line: str | Sequence[str]) -> Result:
                 ("--arg a=@@/a.npy --save x=@/x.npy", "there is no output 'x'; outputs: b"),
             )
         ),
-        ("spyresim run @/good.mlir --arg a=@@/text.npy", 2, "cannot read an array from '{folder}/text.npy'"),
+        ("spyresim run @/good.mlir --arg a=@@/text.npy", 1, "cannot read an array from '{folder}/text.npy'"),
         ("spyresim run @/good.mlir --arg a=@@/gone.npy", 2, "cannot read an array from '{folder}/gone.npy'"),
         ("spyresim run @/good.mlir --arg a", 2, "--arg takes name=value, not 'a'"),
         ("spyresim run @/good.mlir --arg a=b", 2, "'b' is neither a number nor @file.npy"),

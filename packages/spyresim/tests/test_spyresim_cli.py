@@ -94,7 +94,7 @@ class TestRun:
         def exhausted(*arguments: Any) -> None:
             raise MemoryError("Unable to allocate 745. GiB")
 
-        monkeypatch.setattr("spyresim.cli._run_file", exhausted)
+        monkeypatch.setattr("spyresim.cli._run_ktir", exhausted)
         result = call("run", "add.mlir", *ARGUMENTS)
         assert result.exit_code == 1
         assert "error: the arrays of this run do not fit into memory: Unable to allocate" in result.output
@@ -122,6 +122,60 @@ class TestRun:
         assert "error: output 'c' at [1, 7]: expected" in result.stderr
         assert "(1 of 24576 elements differ)" in result.stderr
         assert call("run", "add.mlir", *ARGUMENTS, "--expect", "c=expected.npy", "--atol", "2").exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("expected", "message"),
+        [
+            (np.zeros((3, 256), np.float16), "output 'c' has shape [96, 256], the expected array [3, 256]"),
+            (np.zeros((96, 256), complex), "cannot be compared with an array of dtype complex128"),
+            (np.full((96, 256), "x"), "cannot be compared with an array of dtype <U1"),
+            (np.full((96, 256), np.nan), "output 'c' at [0, 0]: expected nan, got "),
+        ],
+    )
+    def test_expectations_that_cannot_hold(self, here: Path, expected: Any, message: str) -> None:
+        """Exit code 1: the comparison fails, whatever is in the file."""
+        np.save("expected.npy", expected)
+        result = call(
+            "run", "add.mlir", *ARGUMENTS, "--expect", "c=expected.npy", "--rtol", "9", "--atol", "9"
+        )
+        assert result.exit_code == 1
+        assert message in result.stderr
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"no array",
+            b"\x93NUMPY\x01\x00garbage",
+            b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f2', 'fortran_order': False, 'shape': (100, 256), }".ljust(
+                128
+            ),
+            b"PK\x03\x04 no archive",
+        ],
+    )
+    @pytest.mark.parametrize("option", ["--arg", "--expect"])
+    def test_files_without_an_array(self, here: Path, content: bytes, option: str) -> None:
+        """The call is good, the file is not: exit code 1."""
+        Path("x.npy").write_bytes(content)
+        given = ["--arg", "a=@x.npy"] if option == "--arg" else [*ARGUMENTS, "--expect", "c=x.npy"]
+        result = call("run", "add.mlir", *given)
+        assert result.exit_code == 1
+        assert "error: cannot read an array from 'x.npy': " in result.stderr
+        assert "Traceback" not in result.stderr
+
+    def test_byte_order_and_memory_order_of_a_file(self, here: Path) -> None:
+        np.save("a.npy", np.asfortranarray(A).astype(">f2"))
+        np.save("expected.npy", A[3:99] + B)
+        assert call("run", "add.mlir", *ARGUMENTS, "--expect", "c=expected.npy").exit_code == 0
+
+    def test_cost_schedule_strict(self, here: Path) -> None:
+        result = call("run", "add.mlir", *ARGUMENTS, "--cost", "--schedule", "sequential", "--strict")
+        assert result.exit_code == 0, result.stderr
+        assert "shifted_add at level ktir: 32 tiles, 1164 cycles (limited by memory)" in result.output
+        assert "Roofline" in result.output
+        refused = call("run", "add.mlir", "--level", "device", "--device", "sample", *ARGUMENTS, "--cost")
+        assert refused.exit_code == 2
+        assert "--strict, --schedule and --cost are for level ktir" in refused.stderr
 
     def test_report_and_trace(self, here: Path) -> None:
         result = call(
@@ -184,6 +238,10 @@ class TestRun:
             (["add.mlir", "-a", "shift"], "--arg takes name=value, not 'shift'"),
             (["add.mlir", "-a", "shift=x"], "'x' is neither a number nor @file.npy"),
             (["add.mlir", "-a", "a=@none.npy"], "cannot read an array from 'none.npy'"),
+            (["add.mlir", "--random", "-1"], "Invalid value for '--random'"),
+            (["add.mlir", *ARGUMENTS, "--rtol", "-1"], "Invalid value for '--rtol'"),
+            (["add.mlir", "-a", "a=@a.npy", "-a", "b=@b.npy", "-a", f"shift={10**30}"],
+             f"argument 'shift' of 'shifted_add': {10**30} does not fit index"),
             (["add.mlir", "--device", "nothing", "--level", "device", *ARGUMENTS], "no device 'nothing'"),
             (["add.mlir", *ARGUMENTS, "--save", "z=z.npy"], "error: there is no output 'z'; outputs: c"),
         ],

@@ -19,6 +19,7 @@ from ktir.errors import KtirError
 from ktir.interface import Argument, ConstantBuffer, Role, find_argument
 from ktir.layout import Layout, LinearLayout, from_device_bytes, to_device_bytes
 from ktir.machine import AddressUnit, Machine
+from ktir.reporting import diagnostics_of
 from ktir.types import FloatType, Type
 from spyresim.errors import ArgumentError
 from spyresim.meaning.formats import Array, float_format, held_dtype
@@ -201,6 +202,8 @@ def _scalar(function: str, argument: Argument, value: object, machine: Machine) 
     what = f"argument '{argument.name}' of '{function}'"
     if value is None:
         raise ArgumentError(f"{what} (scalar {argument.dtype}) is missing", argument.name, function)
+    if isinstance(value, int) and not isinstance(argument.element, FloatType):
+        value = _fitting(what, argument.name, function, value, argument.element)
     array = np.asarray(value)
     if array.ndim != 0 or (array.dtype.kind not in "iufb" and not isinstance(argument.element, FloatType)):
         raise ArgumentError(f"{what} must be a number, not {value!r}", argument.name, function)
@@ -252,7 +255,9 @@ def _array(
         raise ArgumentError(
             f"{what} must have shape {layout.shape}, but the array has shape {value.shape}", name, function
         )
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     try:
         return to_device_bytes(value, layout, machine.f16_format), value.dtype
     except KtirError as error:
-        raise ArgumentError(f"{what}: {error}", name, function) from error
+        raise ArgumentError(f"{what}: {diagnostics_of(error)[0].message}", name, function) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError, Unsupp
 if TYPE_CHECKING:
     from dfsched import Compiled
     from ktir.dialects.builtin import Module
+    from spyresim.ktir_level import RunOptions
     from spyresim.report import Result
 
 __all__ = ["main"]
@@ -38,8 +40,16 @@ class Level(enum.StrEnum):
     DEVICE = "device"
 
 
+SCHEDULES = ("lockstep", "sequential", "random")
+"""`spyresim.sequential.turns.Schedule`, without importing the interpreter."""
+
+
 class Failed(Exception):
     """Ends a command with exit code 1; what there is to say has been said."""
+
+
+class BadFile(Exception):
+    """A file that the call names holds no array."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,6 +70,9 @@ def reported() -> Iterator[None]:
     try:
         yield
     except Failed:
+        sys.exit(1)
+    except BadFile as error:
+        _say(Diagnostic(str(error)))
         sys.exit(1)
     except MemoryError as error:
         _say(Diagnostic(f"the arrays of this run do not fit into memory: {error}".rstrip(": ")))
@@ -146,13 +159,15 @@ def parse_value(text: str) -> object:
 
 
 def load_array(path: str) -> np.ndarray[Any, Any]:
-    """The array in a file; `click.UsageError` if there is none."""
+    """The array in a file; `click.UsageError` if there is no file, `BadFile` if it holds no array."""
+    if not Path(path).is_file():
+        raise click.UsageError(f"cannot read an array from '{path}': no such file")
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise click.UsageError(f"cannot read an array from '{path}': {error}") from error
+    except (OSError, ValueError, EOFError, SyntaxError, zipfile.BadZipFile) as error:
+        raise BadFile(f"cannot read an array from '{path}': {' '.join(str(error).split())}") from error
     if not isinstance(loaded, np.ndarray):
-        raise click.UsageError(f"'{path}' holds several arrays; give a .npy file")
+        raise BadFile(f"'{path}' holds several arrays; give a .npy file")
     if loaded.dtype.kind == "V" and loaded.dtype.itemsize == 2 and loaded.dtype.names is None:
         import ml_dtypes
 
@@ -167,13 +182,22 @@ def load_array(path: str) -> np.ndarray[Any, Any]:
 @click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="FILE.mlir|DIR")
 @click.option("--function", "-f", help="The kernel; needed where there are several.")
 @click.option("--arg", "-a", "args", multiple=True, metavar="NAME=VALUE|NAME=@FILE.npy", help="An argument.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Random values for arguments not given.")
+@click.option(
+    "--random",
+    "seed",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Random values for arguments not given.",
+)
 @click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Where to store an output.")
 @click.option("--expect", "expects", multiple=True, metavar="NAME=FILE.npy", help="Compare an output.")
-@click.option("--rtol", type=float, default=0.0, show_default=True, help="For --expect.")
-@click.option("--atol", type=float, default=0.0, show_default=True, help="For --expect.")
+@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="For --expect.")
+@click.option("--atol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="For --expect.")
 @click.option("--level", type=click.Choice([level.value for level in Level]), help="What to execute.")
 @click.option("--device", help="A package device or a file; default what the input declares or was made for.")
+@click.option("--strict", is_flag=True, help="Level ktir: what only lockstep orders is an error.")
+@click.option("--schedule", type=click.Choice(SCHEDULES), help="Level ktir: how tiles advance.")
+@click.option("--cost", is_flag=True, help="Level ktir: print the roofline.")
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Chrome trace-event JSON.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="r.html or r.json.")
 def run(
@@ -187,23 +211,53 @@ def run(
     atol: float,
     level: str | None,
     device: str | None,
+    strict: bool,
+    schedule: str | None,
+    cost: bool,
     trace: Path | None,
     report: Path | None,
 ) -> None:
     """Execute one kernel of a KTIR file, or of a folder that `dfsched compile` wrote."""
-    values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
+    chosen = Level(level) if level is not None else Level.DEVICE if path.is_dir() else Level.KTIR
+    if chosen is not Level.KTIR and (strict or schedule or cost):
+        raise click.UsageError("--strict, --schedule and --cost are for level ktir")
     targets = parse_assignments(saves, "--save")
-    references = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
     traced = trace is not None or (report is not None and report.suffix != ".json")
     with reported():
+        values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
+        expected = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
         if path.is_dir():
-            chosen = Level.DEVICE if level is None else Level(level)
             result = _run_folder(path, function, values, seed, chosen, device, traced)
             compiled = None
+        elif chosen is Level.KTIR:
+            options: RunOptions = {"strict": strict, "schedule": schedule or SCHEDULES[0]}
+            result, compiled = _run_ktir(path, function, values, seed, device, options), None
         else:
-            chosen = Level.KTIR if level is None else Level(level)
             result, compiled = _run_file(path, function, values, seed, chosen, device, traced)
-        _finish(result, targets, references, rtol, atol, trace, report, compiled)
+        if cost:
+            from rich.console import Console
+
+            Console().print(result.report.table())
+        _finish(result, targets, expected, rtol, atol, trace, report, compiled)
+
+
+def _run_ktir(
+    path: Path,
+    function: str | None,
+    values: dict[str, object],
+    seed: int | None,
+    device: str | None,
+    options: RunOptions,
+) -> Result:
+    from spyresim.ktir_level import run_ktir
+
+    machine = None
+    if device is not None:
+        from dfsched import load_architecture
+
+        machine = load_architecture(device).machine()
+    module = _load(path)
+    return run_ktir(module, function, _filled(module, function, values, seed), machine, **options)
 
 
 def _run_file(
@@ -214,20 +268,11 @@ def _run_file(
     level: Level,
     device: str | None,
     traced: bool,
-) -> tuple[Result, Compiled | None]:
+) -> tuple[Result, Compiled]:
     """The result, and what was compiled for it."""
-    module = _load(path)
-    if level is Level.KTIR:
-        from spyresim.ktir_level import run_ktir
-
-        machine = None
-        if device is not None:
-            from dfsched import load_architecture
-
-            machine = load_architecture(device).machine()
-        return run_ktir(module, function, _filled(module, function, values, seed), machine), None
     import dfsched
 
+    module = _load(path)
     compiled = dfsched.compile(module, device, dfsched.Options(kernel=function))
     values = _filled(module, compiled.kernel, values, seed)
     from spyresim.engine import Options
@@ -347,12 +392,21 @@ def _compare(
     name: str, expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rtol: float, atol: float
 ) -> None:
     if expected.shape != got.shape:
-        raise ArgumentError(
-            f"output '{name}' has shape {list(got.shape)}, the expected array {list(expected.shape)}", name
+        _say(
+            Diagnostic(
+                f"output '{name}' has shape {list(got.shape)}, the expected array {list(expected.shape)}"
+            )
         )
-    a, b = expected.astype(np.float64), got.astype(np.float64)
+        raise Failed
+    try:
+        a, b = expected.astype(np.float64, casting="same_kind"), got.astype(np.float64)
+    except TypeError as error:
+        _say(Diagnostic(f"output '{name}' cannot be compared with an array of dtype {expected.dtype}"))
+        raise Failed from error
     with np.errstate(invalid="ignore"):
         bad = ~((np.abs(a - b) <= atol + rtol * np.abs(a)) | (a == b) | (np.isnan(a) & np.isnan(b)))
+    if rtol == atol == 0 and expected.dtype.kind in "iu" and got.dtype.kind in "iu":
+        bad = np.asarray(expected != got)  # beyond 2**53, too
     if bad.any():
         index = tuple(int(v) for v in np.argwhere(bad)[0])
         _say(
