@@ -529,11 +529,12 @@ def test_compute() -> None:
     )
 
 
-def test_reductions_are_named_as_missing() -> None:
+def test_only_lanes_of_one_vector_are_reduced() -> None:
+    """A reduction that no pass has taken apart is refused at its place."""
     text = SIMPLE.replace(
         'iterator_types = ["parallel", "parallel"]', 'iterator_types = ["parallel", "reduction"]'
     )
-    with pytest.raises(UnsupportedLowering, match="reductions are not lowered"):
+    with pytest.raises(UnsupportedLowering, match="must combine the lanes of one vector by one operation"):
         dfir(text)
 
 

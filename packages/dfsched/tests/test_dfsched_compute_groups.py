@@ -215,12 +215,12 @@ def test_everything_wrong_is_reported() -> None:
     """The default profile lists all violations, in program order."""
     text = body(
         f"%m = arith.addf %x, %x : {TYPE}\n"
-        "%c = tensor.collapse_shape %x [[0, 1]] : tensor<4x64xf16> into tensor<256xf16>\n"
+        "%c = tensor.insert_slice %x into %x[0, 0] [4, 64] [1, 1] : tensor<4x64xf16> into tensor<4x64xf16>\n"
         "%w = scf.if %b -> (index) {\nscf.yield %i : index\n} else {\nscf.yield %i : index\n}"
     ).replace("%i: index", "%i: index, %b: i1")
     found = illegal(text)
     assert len(found) == 2
-    assert found[0].startswith("'tensor.collapse_shape' is not supported")
+    assert found[0].startswith("'tensor.insert_slice' is not supported")
     assert found[1] == "scf.if with results is not supported yet"
 
 
@@ -231,8 +231,8 @@ def test_missing_features_are_named() -> None:
          "loops with conditions"),
         (body(f"%y = linalg.matmul ins(%x, %s : {TYPE}, tensor<64x64xf16>) outs(%e : {TYPE}) -> {TYPE}")
          .replace("%i: index", "%i: index, %s: tensor<64x64xf16>"), "matrix products"),
-        (body("%r = linalg.reduce { arith.addf } ins(%x : tensor<4x64xf16>) outs(%z : tensor<4xf16>) "
-              "dimensions = [1]").replace("%i: index", "%i: index, %z: tensor<4xf16>"), "reductions"),
+        (body("%r = linalg.dot ins(%z, %z : tensor<4xf16>, tensor<4xf16>) outs(%n : tensor<f16>) -> tensor<f16>")
+         .replace("%i: index", "%i: index, %z: tensor<4xf16>, %n: tensor<f16>"), "matrix products"),
     ):  # fmt: skip
         assert any(words in message for message in illegal(text))
 

@@ -262,8 +262,8 @@ def test_bad_files(tmp_path: Path) -> None:
         KERNEL.replace(
             "arith.addf %x, %x : tensor<4x72xf16>",
             "arith.addf %x, %x : tensor<4x72xf16>\n"
-            "  %w = tensor.collapse_shape %x [[0, 1]] : tensor<4x72xf16> into tensor<288xf16>",
+            "  %w = tensor.insert_slice %x into %x[0, 0] [4, 72] [1, 1] : tensor<4x72xf16> into tensor<4x72xf16>",
         )
     )
-    assert f"{path}:11:8: error: 'tensor.collapse_shape' is not supported" in illegal
+    assert f"{path}:11:8: error: 'tensor.insert_slice' is not supported" in illegal
     assert "\n       ^" in illegal

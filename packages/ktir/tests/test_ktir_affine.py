@@ -564,3 +564,10 @@ def test_constants_beyond_64_bits_are_refused(text: str) -> None:
     with pytest.raises(AffineError, match="does not fit 64 bits"):
         Const((1 << 63) - 1) + 1
     assert affine_map("(i) -> (i - 9223372036854775807)").evaluate((0,)) == (-(1 << 63) + 1,)
+
+
+def test_count_without_dimensions() -> None:
+    """A set without dimensions has one point unless a constraint fails (a number of rank 0 is one element)."""
+    assert AffineSet(0, 0, ()).count() == 1
+    assert AffineSet(0, 0, (Constraint(Const(-1), False),)).count() == 0
+    assert len(AffineSet(0, 0, ()).points()) == 1

@@ -1,8 +1,6 @@
 """Programs in files: good ones come back, bad ones give exactly the diagnostics that their comments expect.
 
-A file holds one module or several, divided by lines ``// -----``. ``// RUN levels: VL`` says what is checked.
-``// expected-error @+1 {{text}}`` expects an error one line below that contains the text (``@below``, ``@above``,
-``@-N`` and no place at all work as well).
+``// RUN levels: VL`` says what is checked; the rest of the comments is that of `ktir.expectations`.
 """
 
 from __future__ import annotations
@@ -11,46 +9,27 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ktir
+from ktir.cli import main
+from ktir.expectations import expectations, split_source, unmet
 from ktir.reporting import diagnostics_of
 from ktir.transforms import alpha_equivalent, structural_hash
 
 FOLDER = Path(__file__).parent / "programs"
 CONTEXT = ktir.Context(installed=False)
-_EXPECTED = re.compile(r"//\s*expected-error\s*(@(?P<place>below|above|[+-]\d+))?\s*\{\{(?P<text>.*?)\}\}")
 
 
-def parts(path: Path) -> list[str]:
-    """The modules of a file, each padded with empty lines so that the numbers of lines are those of the file."""
-    found, start = [], 0
-    for part in re.split(r"^// -----$\n", path.read_text(), flags=re.M):
-        found.append("\n" * start + part)
-        start += part.count("\n") + 1
-    return found
+def parts(path: Path) -> tuple[str, ...]:
+    return split_source(path.read_text())
 
 
-def expectations(text: str) -> list[tuple[int, str]]:
-    """Line and text of every error that comments expect."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        for match in _EXPECTED.finditer(line):
-            place = match["place"] or "+0"
-            found.append((number + {"below": 1, "above": -1}.get(place) if place.isalpha() else number + int(place), match["text"]))  # fmt: skip
-    return found
-
-
-def findings(text: str, levels: str) -> list[tuple[int, str]]:
+def findings(text: str, levels: str) -> tuple[ktir.Diagnostic, ...]:
     try:
-        diagnostics = ktir.check(ktir.parse(text, CONTEXT), levels)
+        return ktir.check(ktir.parse(text, CONTEXT), levels)
     except ktir.KtirError as error:
-        diagnostics = diagnostics_of(error)
-    found = []
-    for diagnostic in diagnostics:
-        place = diagnostic.location.file_line_column() if diagnostic.location else None
-        assert place is not None, diagnostic
-        found.append((place[1], diagnostic.message))
-    return found
+        return diagnostics_of(error)
 
 
 def levels(path: Path) -> str:
@@ -66,12 +45,9 @@ CASES = [(path, number) for path in sorted(FOLDER.glob("*.mlir")) for number in 
 def test_diagnostics_are_exactly_the_expected_ones(path: Path, number: int) -> None:
     """ktir checklist 98. Every expected error is there, at its line, and there is no other."""
     text = parts(path)[number]
-    open_ = expectations(text)
-    for line, message in findings(text, levels(path)):
-        fitting = [e for e in open_ if e[0] == line and e[1] in message]
-        assert fitting, f"line {line}: unexpected error: {message}"
-        open_.remove(fitting[0])
-    assert open_ == []
+    found = findings(text, levels(path))
+    assert unmet(text, found) == ()
+    assert len(found) == len(expectations(text))
 
 
 GOOD = [(path, n) for path, n in CASES if not expectations(parts(path)[n])]
@@ -114,3 +90,70 @@ def test_oddities_print_canonically() -> None:
     assert 'loc("name"("k.py":12:4))' in located
     assert 'loc(fused<"pass">["a", callsite("f" at "g.py":3:4)])' in located
     assert '%id: index loc("k.py":1:2)' in located
+
+
+# -- the comments themselves
+
+BAD_LINE = "func.func @f() -> index { return }"
+MESSAGE = "has 0 operands"
+
+
+def test_parts_keep_their_lines() -> None:
+    """Spec 3.8: an alias name may come again behind a divider."""
+    text = "#a = 1\nmodule {}\n// -----\n\n#a = 2\n// not ----- this\nmodule {}\n// -----  \nmodule { oops }"
+    first, second, third = split_source(text)
+    assert first == "#a = 1\nmodule {}\n"
+    assert second == "\n\n\n\n#a = 2\n// not ----- this\nmodule {}\n"
+    with pytest.raises(ktir.ParseError) as caught:
+        ktir.parse(third)
+    assert (caught.value.line, caught.value.column) == (9, 10)
+    assert split_source("") == ("",)
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        (f"// expected-error @+1 {{{{{MESSAGE}}}}}\n{BAD_LINE}", []),
+        (f"// expected-error @below {{{{{MESSAGE}}}}}\n{BAD_LINE}", []),
+        (f"{BAD_LINE} // expected-error {{{{{MESSAGE}}}}}", []),
+        (f"{BAD_LINE}\n// expected-error @above {{{{{MESSAGE}}}}}", []),
+        (f"{BAD_LINE}\n\n// expected-error @-2 {{{{{MESSAGE}}}}}", []),
+        (f"{BAD_LINE}", [(1, "unexpected error: 'func.return' op has 0 operands")]),
+        (f"// expected-error {{{{{MESSAGE}}}}}\n{BAD_LINE}",
+         [(2, "unexpected error: "), (1, 'expected error "has 0 operands" was not produced')]),
+        (f"{BAD_LINE} // expected-error {{{{other}}}}",
+         [(1, "unexpected error: "), (1, 'expected error "other" was not produced')]),
+        (f"{BAD_LINE} // expected-warning {{{{has}}}}",
+         [(1, "unexpected error: "), (1, 'expected warning "has" was not produced')]),
+    ],
+)  # fmt: skip
+def test_comments_against_diagnostics(text: str, problems: list[tuple[int, str]]) -> None:
+    """Every comment stands for exactly one diagnostic of its line."""
+    found = unmet(text, findings(text, "V"), "<string>")
+    assert len(found) == len(problems)
+    for diagnostic, (line, message) in zip(found, problems, strict=True):
+        assert diagnostic.message.startswith(message)
+        assert diagnostic.location is not None
+        place = diagnostic.location.file_line_column()
+        assert place is not None
+        assert place[1] == line
+
+
+def test_warnings_may_be_expected() -> None:
+    text = "// expected-warning @+1 {{Grid size must be positive (got 0)}}\nfunc.func @k() attributes {grid = [0]} { return }"
+    found = findings(text, "S")
+    assert [d.severity for d in found] == ["warning"]
+    assert unmet(text, found) == ()
+    assert unmet(text.replace("got 0", "got 1"), found)[0].message.startswith("expected warning")
+    assert unmet(text.partition("\n")[2], found) == ()
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.mlir")), ids=lambda path: path.stem)
+def test_command_line(path: Path) -> None:
+    call = ["check", "--split-input-file", "--verify-diagnostics", "--level", levels(path), str(path)]
+    result = CliRunner().invoke(main, call)
+    assert (result.exit_code, result.stderr) == (0, "")
+    if path.stem.endswith("invalid"):
+        plain = CliRunner().invoke(main, ["check", "--split-input-file", "--level", levels(path), str(path)])
+        assert plain.exit_code == 1
+        assert plain.stderr.count(": error: ") == len(expectations(path.read_text()))

@@ -206,6 +206,20 @@ def test_bad_values(path: str, value: Any, error: type[errors.SpyreCodeError], t
     assert caught.value.pointer.startswith(f"/{plan}")
 
 
+@pytest.mark.parametrize("change", [-1, 1, 128])
+def test_image_length(change: int, tmp_path: Path) -> None:
+    """runtime checklist R10: an image that is shorter or longer than its transfer is refused, in memory and on disk."""
+    manifest, _ = plain()
+    data = bytes(1024 + change)
+    with pytest.raises(ADDRESS, match=f"has {1024 + change} bytes"):
+        SpyreCode.from_memory(manifest, {"init.bin": data})
+    (tmp_path / "init.bin").write_bytes(data)
+    (tmp_path / "spyrecode.json").write_text(json.dumps(manifest))
+    for verify in ("full", "size"):
+        with pytest.raises(ADDRESS, match=f"has {1024 + change} bytes"):
+            SpyreCode.read(tmp_path, verify=verify)  # type: ignore[arg-type]
+
+
 def test_static_size_boundary() -> None:
     """runtime checklist R9: a range may end exactly at the static size."""
     manifest, files = plain()
@@ -459,7 +473,7 @@ def test_hostile_zip(code: SpyreCode, tmp_path: Path) -> None:
 
 
 def test_names(code: SpyreCode, tmp_path: Path) -> None:
-    """runtime checklist R87: names of more than 255 bytes, of nothing, and files outside of the folder are never written."""
+    """Names of more than 255 bytes, of nothing, and files outside of the folder are never written."""
     file = code.files[0]
     last = code.execution[-1]
     for bad, error in (

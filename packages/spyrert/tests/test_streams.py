@@ -363,11 +363,13 @@ def test_host_functions_may_not_wait(rt: Runtime) -> None:
         stream.synchronize()
 
 
-def test_idle_threads_sleep() -> None:
-    """runtime checklist R60: no periodic wake-ups of an idle scheduler; many races lose none."""
+@pytest.mark.sweep(default=500, full=10_000)
+def test_idle_threads_sleep(cases: int) -> None:
+    """runtime checklist R60: no periodic wake-ups of an idle scheduler; many races of submission and completion lose
+    none."""
     with Runtime(MicroDevice, RuntimeConfig(progress=Progress.THREAD)) as rt:
         stream = rt.Stream()
-        for _ in range(500):
+        for _ in range(cases):
             call(rt, stream, lambda: None)
             stream.synchronize(timeout=20)
         scheduler = stream.scheduler
@@ -527,7 +529,8 @@ def test_pipeline_timing_law(cases: int) -> None:
             assert makespan(h, t, c, n, Overlap.THREE_STAGE, replicas, depth=1) == expected, (h, t, c, n)
 
 
-def test_plans_need_no_synchronisation(make_add: MakeAdd) -> None:
+@pytest.mark.sweep(default=60, full=1000)
+def test_plans_need_no_synchronisation(make_add: MakeAdd, cases: int) -> None:
     """runtime checklist R82: streams launch one plan without any event or tracker, durations at random; every launch
     uses its own correction."""
     rng = random.Random(1)
@@ -538,7 +541,8 @@ def test_plans_need_no_synchronisation(make_add: MakeAdd) -> None:
         plan = rt.prepare_kernel(make_add((2, 64)))
         streams = [rt.Stream() for _ in range(3)]
         expected = []
-        for number in range(60):
+        for step in range(cases):
+            number = step % 100
             a = np.full((2, 64), number, np.float16)
             ta, tb = rt.to_device(a), rt.to_device(a)
             tc = rt.empty((2, 64), "float16")

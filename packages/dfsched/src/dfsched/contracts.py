@@ -98,9 +98,8 @@ def _after_scheduler(module: Module, architecture: Architecture) -> Iterator[Dia
                 yield from _stage(op, architecture)
             case linalg.Generic():
                 yield from _generic(op, definitions)
-            case scf.For():
-                if op.inits:
-                    yield Diagnostic("a loop with loop-carried values", op.location)
+            case scf.For() if op.inits and not any(isinstance(a, Stage) for a in definitions.ancestors(op)):
+                yield Diagnostic("a loop with loop-carried values outside of a stage", op.location)
 
 
 def _stage(stage: Stage, architecture: Architecture) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from ktir import __version__
@@ -19,6 +20,7 @@ from ktir.context import Context
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.errors import Diagnostic, KtirError, ParseError
+from ktir.expectations import split_source, unmet
 from ktir.ir import Operation, symbol_name
 from ktir.levels import Level, levels_of
 from ktir.levels import check as check_module
@@ -66,15 +68,32 @@ def _levels(context: click.Context, parameter: click.Parameter, value: str) -> t
         raise click.BadParameter(str(error)) from error
 
 
-def _check_one(
-    path: str, context: Context, sources: dict[str, str], levels: tuple[Level, ...], strict: bool
-) -> tuple[Diagnostic, ...]:
-    try:
-        name, text = read_source(path)
+@attrs.frozen
+class _Checking:
+    """How ``check`` looks at files."""
+
+    context: Context
+    levels: tuple[Level, ...]
+    strict: bool
+    split: bool
+    expected: bool
+
+    def file(self, path: str, sources: dict[str, str]) -> tuple[Diagnostic, ...]:
+        """Everything wrong with a file; `sources` gets its text."""
+        try:
+            name, text = read_source(path)
+        except KtirError as error:
+            return diagnostics_of(error)
         sources[name] = text
-        return check_module(parse(text, context, name), levels, strict=strict)
-    except KtirError as error:
-        return diagnostics_of(error)
+        parts = split_source(text) if self.split else (text,)
+        return tuple(diagnostic for part in parts for diagnostic in self._part(part, name))
+
+    def _part(self, text: str, name: str) -> tuple[Diagnostic, ...]:
+        try:
+            found = check_module(parse(text, self.context, name), self.levels, strict=self.strict)
+        except KtirError as error:
+            found = diagnostics_of(error)
+        return unmet(text, found, name) if self.expected else found
 
 
 @main.command()
@@ -92,6 +111,15 @@ def _check_one(
 @click.option("--strict", is_flag=True, help="Findings of level S are errors; implies level S.")
 @click.option("--proposed", is_flag=True, help="Accept proposed inter-tile deliveries.")
 @click.option("--lenient", is_flag=True, help="Accept memory views without a coordinate_set.")
+@click.option(
+    "--split-input-file", "split", is_flag=True, help="Lines '// -----' divide a FILE into several modules."
+)
+@click.option(
+    "--verify-diagnostics",
+    "expected",
+    is_flag=True,
+    help="Compare with comments '// expected-error @+1 {{text}}': an error is what they do not say.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as a JSON list on stdout.")
 def check(
     files: tuple[str, ...],
@@ -99,15 +127,15 @@ def check(
     strict: bool,
     proposed: bool,
     lenient: bool,
+    split: bool,
+    expected: bool,
     as_json: bool,
 ) -> None:
     """Parse and verify each FILE ('-' is standard input)."""
-    context = Context(proposed=proposed, lenient=lenient)
-    sources: dict[str, str] = {}
     wanted = (*levels, Level.STRICT) if strict else levels
-    found = [
-        diagnostic for path in files for diagnostic in _check_one(path, context, sources, wanted, strict)
-    ]
+    checking = _Checking(Context(proposed=proposed, lenient=lenient), wanted, strict, split, expected)
+    sources: dict[str, str] = {}
+    found = [diagnostic for path in files for diagnostic in checking.file(path, sources)]
     if as_json:
         click.echo(json.dumps([to_json(diagnostic) for diagnostic in found], indent=2))
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from spyrert.constants import PROG_OFFSET_BASE, align_up
 from spyrert.context import DeviceContext
@@ -37,6 +38,7 @@ from spyrert.spyrecode import (
     SpyreCode,
     is_spyrebin,
 )
+from spyrert.spyrecode.code import CODE_DIR, MANIFEST
 
 
 def prepare(
@@ -47,11 +49,12 @@ def prepare(
     replicas: int,
     allow_baked: bool,
     on_release: Callable[[JobPlan], None],
+    name: str | None = None,
 ) -> JobPlan:
     """Load an artefact and wait until it is resident; see :meth:`spyrert.Runtime.prepare_kernel`."""
     stream.state.check()
     cores = check_device(code, context, allow_baked)
-    steps = translate(code, functions)
+    steps = translate(code, functions, name)
     blocks: list[CompositeAddress] = []
     directive = context.program_directive(MemoryType.PROGRAM_STATIC)
     try:
@@ -132,21 +135,36 @@ def foreign(code: SpyreCode, context: DeviceContext) -> UnsupportedImage | Unsup
     return None
 
 
-def translate(code: SpyreCode, functions: Mapping[str, HostFunction]) -> list[Step]:
-    """The steps of the execution plan."""
+def trace_name(code: SpyreCode) -> str:
+    """What traces call the steps of an artefact: its kernel, or where a plain one lies (runtime spec
+    3.11.2)."""
+    if code.version or not code.path:
+        return code.kernel_name
+    folder = Path(code.path)
+    if folder.name == MANIFEST:
+        folder = folder.parent
+    if folder.name == CODE_DIR:
+        folder = folder.parent
+    return f"{folder.parent.name}/{folder.name}/bundle.mlir"
+
+
+def translate(code: SpyreCode, functions: Mapping[str, HostFunction], name: str | None = None) -> list[Step]:
+    """The steps of the execution plan. An explicit ``name`` wins over names in the artefact."""
+    prefix = trace_name(code) if name is None else name
+    explicit = name is not None
     steps: list[Step] = []
     produced = {command.ohandle for command in code.host_computes()}
     chained = {command.ihandle for command in code.host_computes()}
     consumers = [t.host_handle for t in code.transfers() if t.to_device]
     hosts = 0
     for index, command in enumerate(code.execution):
-        label = f"{code.kernel_name}#{index}"
+        label = f"{prefix}#{index}"
         match command:
             case ComputeOnHost(hcm=hcm):
-                name = "program_correction" if isinstance(hcm, ForeignHcm) else hcm.function
-                if name not in functions:
+                function = "program_correction" if isinstance(hcm, ForeignHcm) else hcm.function
+                if function not in functions:
                     raise SpyreCodeSchemaError(
-                        f"unknown host function '{name}'",
+                        f"unknown host function '{function}'",
                         path=code.path,
                         pointer=f"/JobExecPlan/{index}/properties/hcm/function",
                         index=index,
@@ -154,7 +172,7 @@ def translate(code: SpyreCode, functions: Mapping[str, HostFunction]) -> list[St
                 pooled = command.ohandle not in chained and consumers.count(command.ohandle) == 1
                 steps.append(
                     HostComputeStep(
-                        functions[name],
+                        functions[function],
                         hcm,
                         command.ohandle,
                         command.size,
@@ -172,7 +190,11 @@ def translate(code: SpyreCode, functions: Mapping[str, HostFunction]) -> list[St
             case DataTransfer():
                 steps.append(D2HStep(command.host_handle, command.dev_ptr, command.size, label))
             case ComputeOnDevice():
-                steps.append(ComputeStep(command.job_bin_ptr - PROG_OFFSET_BASE, command.name or label))
+                steps.append(
+                    ComputeStep(
+                        command.job_bin_ptr - PROG_OFFSET_BASE, label if explicit else command.name or label
+                    )
+                )
             case EventSignal(number):
                 steps.append(EventStep(number, True))
             case EventWait(number):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -13,18 +14,25 @@ from dfsched.dialects.dataflow import Opaque
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.scalar_body import vector_operations
 from dfsched.lowering.transfers import box_set
-from dfsched.lowering.values import Address, Vector
+from dfsched.lowering.values import Address, Known, Runtime, Vector
+from dfsched.passes.reductions import combine_of
 from ktir.affine import AffineMap, Const
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, DictAttr, FloatAttr, IntegerAttr, StringAttr, TypeAttr
 from ktir.dialects import arith, linalg
 from ktir.ir import Operation, Value
-from ktir.types import ShapedType, VectorType, bit_width
+from ktir.types import FloatType, IntegerType, ShapedType, Type, VectorType, bit_width
 
 if TYPE_CHECKING:
     from dfsched.lowering.program_unit import ProgramUnitBuilder
 
-__all__ = ["Computation"]
+__all__ = ["FOLD_LANES", "Computation"]
+
+FOLD_LANES = "ktdf.fold_lanes"
+"""Name of the instruction that folds lanes: first operand the start (one lane), then the vector; parameter
+``combine`` names the scalar operation."""
+
+MAPS_TO = "ktdf_arch.maps_to"
 
 
 @define
@@ -36,7 +44,8 @@ class Computation:
 
     def generic(self, op: linalg.Generic) -> None:
         if any(kind != "parallel" for kind in op.iterators):
-            raise UnsupportedLowering.at(op.location, "reductions are not lowered to DataflowIR yet")
+            self._fold_lanes(op)
+            return
         results = [r.type for r in op.results]
         if not results or not all(isinstance(t, ShapedType) and t.is_static for t in results):
             raise UnsupportedLowering.at(op.location, "a linalg.generic without static tensor results")
@@ -59,15 +68,70 @@ class Computation:
             if isinstance(self.unit.meanings.get(value), Vector):
                 vectors[argument] = self.unit.vector(value, op)
         for inner in op.body.block.operations[:-1]:
-            vectors[inner.results[0]] = self._scalar_operation(inner, vectors, lanes)
+            if isinstance(inner, linalg.Index):
+                continue  # what uses it makes the lanes
+            index = self._index_of(inner, op.body.block.operations)
+            vectors[inner.results[0]] = (
+                self._scalar_operation(inner, vectors, lanes)
+                if index is None
+                else self._iota(index, first.static_shape(), inner.results[0].type)
+            )
         for result, value in zip(op.results, op.body.block.terminator.operands, strict=True):
             self.unit.meanings[result] = Vector(self._lane_value(value, vectors, lanes, op))
+
+    def _fold_lanes(self, op: linalg.Generic) -> None:
+        """The lanes of one vector folded into a start value (dataflowir spec 3.6; readings, item 13).
+
+        An instruction if the device has one, else lane by lane.
+        """
+        combine = combine_of(op)
+        type = op.inputs[0].type if len(op.inputs) == 1 else None
+        if combine is None or len(op.body.block.operations) != 2 or not isinstance(type, ShapedType):
+            raise UnsupportedLowering.at(
+                op.location, "a reduction in a stage must combine the lanes of one vector by one operation"
+            )
+        lanes, start = self.unit.vector(op.inputs[0], op), self.unit.vector(op.outputs[0], op)
+        if vc.lanes(start.type) != 1:
+            raise UnsupportedLowering.at(op.location, "the lanes of a vector must be reduced to one number")
+        if MAPS_TO in op.attributes:
+            combination = {"combine": StringAttr(combine.op.name)}
+            result = VectorType((1,), combine.op.results[0].type)
+            total = self._call(FOLD_LANES, op, [start, lanes], result, combination)
+        else:
+            total = start
+            for lane in range(vc.lanes(lanes.type)):
+                single = vc.Shuffle.of(lanes, VectorType((1,), type.element), [lane], 1)
+                value, accumulator = op.body.block.arguments
+                vectors: dict[Value, Value] = {accumulator: total, value: self.unit.emit(single)}
+                total = self._scalar_operation(combine.op, vectors, 1)
+        self.unit.meanings[op.results[0]] = Vector(total)
+
+    def _index_of(self, op: Operation, body: Sequence[Operation]) -> linalg.Index | None:
+        """The loop index that a cast takes (`narrow-index-lanes` leaves no other use of an index)."""
+        if not isinstance(op, arith.IndexCast):
+            return None
+        return next((i for i in body if isinstance(i, linalg.Index) and i.result is op.operands[0]), None)
+
+    def _iota(self, index: linalg.Index, shape: Sequence[int], type: Type) -> Value:
+        """The position of every lane along one dimension of a tensor, as a constant."""
+        assert isinstance(type, IntegerType)
+        dim = index.dim.value
+        step, count = math.prod(shape[dim + 1 :]), math.prod(shape)
+        width = max(1, (type.width + 7) // 8)
+        lanes = [lane // step % shape[dim] for lane in range(count)]
+        data = b"".join(lane.to_bytes(width, "little") for lane in lanes)
+        splat = len(set(lanes)) == 1
+        return self.unit.shared.constant(
+            DenseElementsAttr(data[:width] if splat else data, VectorType((count,), type), splat)
+        )
 
     def _lane_value(self, value: Value, vectors: dict[Value, Value], lanes: int, op: Operation) -> Value:
         if value not in vectors:
             captured = self.unit.meanings.get(value)
             if isinstance(captured, Address) and not any(captured.offsets):
                 return self._splat_input(captured.input, VectorType((lanes,), value.type))
+            if isinstance(captured, Known | Runtime) and isinstance(value.type, IntegerType | FloatType):
+                return self._splat_scalar(value, VectorType((lanes,), value.type), op)
             raise LoweringError.at(
                 op.location,
                 "the body of a linalg.generic uses a value that is no input and not computed in it",
@@ -86,6 +150,14 @@ class Computation:
             self._splats[number, type] = op.result
         return self._splats[number, type]
 
+    def _splat_scalar(self, value: Value, type: VectorType, op: Operation) -> Value:
+        """A scalar of the program in every lane."""
+        single = VectorType((1,), type.element)
+        width = (bit_width(type.element) + 7) // 8
+        zero = self.unit.shared.constant(DenseElementsAttr(bytes(width), single, True))
+        scalar = self.unit.scalar(value, op)
+        return self.unit.emit(vc.Shuffle.of(zero, type, (-1,), type.num_elements(), variables=(scalar,)))
+
     def _scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
         if isinstance(op, arith.Constant):
             return self.unit.shared.constant(_splat(op, lanes))
@@ -97,39 +169,51 @@ class Computation:
 
     def _opaque(self, op: Operation, operands: Sequence[Value], lanes: int) -> Value:
         """An operation without an instruction of its own: through the register file (readings, item 13)."""
-        kind = self.unit.views.register_memory(op)
-        (handle,) = self.unit.shared.memory(kind, op.location)
-        result = VectorType((lanes,), op.results[0].type)
-        types = [v.type for v in operands if isinstance(v.type, VectorType)]
-        offsets = self.unit.views.register_offsets([*types, result], kind, op)
-        order = AffineMap.identity(1)
-        domain = box_set((lanes,))
-        start = AffineMap(0, 0, (Const(0),))
-        for vector, type, offset in zip(operands, types, offsets, strict=False):
-            view = self.unit.views.register(handle, offset, type)
-            self.unit.emit(VectorStore.of(vector, view, start, (), domain, order))
         parameters: dict[str, Attribute] = {
             name: value
             for name, value in op.attributes.items()
             if name not in ("fastmath", "overflowFlags") and not name.startswith("ktdf_arch.")
         }
-        parameters["memory"] = handle.unit_name
+        result = VectorType((lanes,), op.results[0].type)
+        return self._call(op.name, op, operands, result, parameters)
+
+    def _call(
+        self,
+        name: str,
+        op: Operation,
+        operands: Sequence[Value],
+        result: VectorType,
+        parameters: Mapping[str, Attribute],
+    ) -> Value:
+        """An opaque instruction: operands and result go through registers."""
+        kind = self.unit.views.register_memory(op)
+        (handle,) = self.unit.shared.memory(kind, op.location)
+        types = [v.type for v in operands if isinstance(v.type, VectorType)]
+        offsets = self.unit.views.register_offsets([*types, result], kind, op)
+        order = AffineMap.identity(1)
+        start = AffineMap(0, 0, (Const(0),))
+        for vector, type, offset in zip(operands, types, offsets, strict=False):
+            view = self.unit.views.register(handle, offset, type)
+            domain = box_set((type.num_elements(),))
+            self.unit.emit(VectorStore.of(vector, view, start, (), domain, order))
+        described: dict[str, Attribute] = {**parameters, "memory": handle.unit_name}
         reads: dict[str, Attribute] = {}
         for position, (type, offset) in enumerate(zip(types, offsets, strict=False)):
             reads[f"in{position}"] = IntegerAttr(offset)
-            parameters[f"in{position}"] = TypeAttr(type)
-        parameters["out0"] = TypeAttr(result)
+            described[f"in{position}"] = TypeAttr(type)
+        described["out0"] = TypeAttr(result)
         self.unit.emit(
             Opaque.create(
                 attributes={
-                    "func_name": StringAttr(op.name),
+                    "func_name": StringAttr(name),
                     "read_only_register_dictionary": DictAttr(reads),
                     "read_write_register_dictionary": DictAttr({"out0": IntegerAttr(offsets[-1])}),
-                    "parameter_dictionary": DictAttr(parameters),
+                    "parameter_dictionary": DictAttr(described),
                 }
             )
         )
         view = self.unit.views.register(handle, offsets[-1], result)
+        domain = box_set((result.num_elements(),))
         return self.unit.emit(VectorLoad.of(view, start, (), domain, order, result))
 
 

@@ -69,7 +69,7 @@ def place_signals(
         if not _conflict(producer, consumer, architecture):
             continue
         placement.meet(before, producer, consumer, front=True)
-        if _in_loop(before, uses) and _rewritten(producer, consumer, uses):
+        if _in_loop(before, uses) and _rewritten(before, after, uses):
             placement.meet(after, consumer, producer)
     for pipeline in pipelines:
         if _in_loop(pipeline, uses):
@@ -240,10 +240,14 @@ def _sequences(block: Block, repeated: bool, placement: _Placement, architecture
         seen.update(here)
         previous = op
         count += 1
-        if not isinstance(op, Pipeline):
-            for region in op.regions:
-                for inner in region.blocks:
-                    _sequences(inner, isinstance(op, scf.For | Parallel | scf.While), placement, architecture)
+        if isinstance(op, Pipeline):
+            for stage in op.stages:  # pipelines in sequence inside of a stage; its own loop repeats them
+                _sequences(stage.body.block, repeated, placement, architecture)
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                loops = isinstance(op, scf.For | Parallel | scf.While)
+                _sequences(inner, repeated or loops, placement, architecture)
     if repeated and count > 1 and previous is not None:
         placement.meet_units(previous, _pairs(seen, seen, architecture))
 

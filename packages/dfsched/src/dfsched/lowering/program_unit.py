@@ -323,26 +323,30 @@ class ProgramUnitBuilder:
 
     def _loop(self, op: scf.For) -> None:
         bounds = [self.scalar(value, op) for value in op.operands[:3]]
-        inits = [self.scalar(value, op) for value in op.inits]
+        inits = [self._carried(value, op) for value in op.inits]
         iv = BlockArgument(op.induction_variable.type, op.induction_variable.name)
-        carried = [BlockArgument(value.type, value.name) for value in op.carried]
+        carried = [BlockArgument(new.type, old.name) for old, new in zip(op.carried, inits, strict=True)]
         self.meanings[op.induction_variable] = Runtime(iv)
-        self.meanings.update({old: Runtime(new) for old, new in zip(op.carried, carried, strict=True)})
+        self.meanings.update({old: _held(new) for old, new in zip(op.carried, carried, strict=True)})
 
         def body() -> None:
             self.walk(op.body.block.operations[:-1])
-            yielded = [self.scalar(value, op) for value in op.body.block.terminator.operands]
+            yielded = [self._carried(value, op) for value in op.body.block.terminator.operands]
             self.emit(scf.Yield.create(yielded))
 
         operations = self.nested(body)
         loop = scf.For.create(
             (*bounds, *inits),
-            [value.type for value in op.outputs],
+            [value.type for value in inits],
             regions=(Region.of(operations, (iv, *carried)),),
             location=op.location,
         )
         self.emit(loop)
-        self.meanings.update({old: Runtime(new) for old, new in zip(op.outputs, loop.outputs, strict=True)})
+        self.meanings.update({old: _held(new) for old, new in zip(op.outputs, loop.outputs, strict=True)})
+
+    def _carried(self, value: Value, op: Operation) -> Value:
+        """A value that a loop carries: a scalar, or a tensor as a vector."""
+        return self.vector(value, op) if isinstance(value.type, TensorType) else self.scalar(value, op)
 
     def _branch(self, op: scf.If) -> None:
         if op.outputs:
@@ -427,3 +431,8 @@ class ProgramUnitBuilder:
             self.emit(SyncSend.of(peer))
         for peer in peers:
             self.emit(SyncReceive.create((peer,)))
+
+
+def _held(value: Value) -> Meaning:
+    """What a carried value of the new program is."""
+    return Vector(value) if isinstance(value.type, VectorType) else Runtime(value)

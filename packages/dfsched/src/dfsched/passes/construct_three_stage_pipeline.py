@@ -41,7 +41,6 @@ from dfsched.dialects.ktdf import (
     Cell,
     CreateToken,
     DataTransfer,
-    FifoAllocate,
     FifoSlotType,
     LoopKind,
     Pipeline,
@@ -57,15 +56,9 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, clone_all
-from dfsched.passes.memory_accesses import (
-    Root,
-    are_disjoint,
-    is_injective,
-    may_alias,
-    root_of,
-    tile_of,
-    view_of,
-)
+from dfsched.passes.memory_accesses import are_disjoint, may_alias, tile_of
+from dfsched.passes.pipeline_parts import allocations, element_of, place_of, scalar_types
+from dfsched.passes.slab_nests import is_slab_group, slab_nests
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_attribute
 from dfsched.vector_tiling import Box, reference_tile, vector_boxes
@@ -76,7 +69,7 @@ from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
 from ktir.location import Location
 from ktir.transforms import dce
-from ktir.types import INDEX, FloatType, IntegerType, MemRefType, TensorType, Type
+from ktir.types import INDEX, TensorType
 
 __all__ = ["PASS", "run"]
 
@@ -167,18 +160,6 @@ class _Output:
     address: TileAddress
 
 
-@frozen
-class _Place:
-    """Which elements an access touches: the same place is the same elements in the same order.
-
-    `overlaps`: two indices of the view may be one element.
-    """
-
-    root: Root
-    access: tuple[object, ...]
-    overlaps: bool
-
-
 @define(eq=False)
 class _Nest:
     """One group, ready to be built box by box."""
@@ -228,6 +209,8 @@ class _Builder:
     def _nests(self, group: Sequence[Operation]) -> list[Operation]:
         emitter = Emitter(group[0].location)
         addresses = TileAddresses(self.definitions, self.context, emitter)
+        if is_slab_group(group, self.definitions):
+            return slab_nests(group, self.definitions, addresses, self.context)
         nest = self._analyse(group, addresses)
         self._check_hazards(nest, group)
         for box in self._boxes(nest):
@@ -263,7 +246,7 @@ class _Builder:
         ordered = sorted(operands.values(), key=lambda operand: order[operand.load])
         unit = self.context.architecture.compute_unit
         assert unit is not None
-        types = dict.fromkeys(t for output in outputs for t in _scalar_types(output.generic))
+        types = dict.fromkeys(t for output in outputs for t in scalar_types(output.generic))
         for type in types:
             if self.context.architecture.lanes(type) == 0:
                 raise UnsupportedKernel.at(
@@ -291,9 +274,9 @@ class _Builder:
         read first (every vector is loaded before the results at its place are stored)."""
         order = {op: position for position, op in enumerate(group)}
         for output in nest.outputs:
-            written = self._place(output.store)
+            written = place_of(output.store, self.definitions)
             for operand in nest.operands:
-                read = self._place(operand.load)
+                read = place_of(operand.load, self.definitions)
                 if not may_alias(read.root, written.root) or are_disjoint(
                     operand.load, output.store, self.definitions
                 ):
@@ -309,28 +292,12 @@ class _Builder:
                     )
         for position, output in enumerate(nest.outputs):
             for other in nest.outputs[:position]:
-                a, b = self._place(other.store), self._place(output.store)
+                a, b = place_of(other.store, self.definitions), place_of(output.store, self.definitions)
                 apart = are_disjoint(other.store, output.store, self.definitions)
                 if may_alias(a.root, b.root) and a.access != b.access and not apart:
                     raise UnsupportedKernel.at(
                         output.store.location, "two stores of one compute group overlap"
                     )
-
-    def _place(self, op: ktdp.Load | ktdp.Store) -> _Place:
-        tile = tile_of(op, self.definitions)
-        view = view_of(tile, self.definitions)
-        access = (
-            view.offset,
-            view.static_sizes,
-            view.static_strides,
-            view.result.type,
-            tile.indices,
-            tile.base_map,
-            tile.access_tile_set,
-            tile.access_tile_order,
-        )
-        overlaps = not is_injective(view.static_sizes.values, view.static_strides.values)
-        return _Place(root_of(view, self.definitions), access, overlaps)
 
     def _boxes(self, nest: _Nest) -> tuple[Box, ...]:
         if self.context.options.profile is Profile.V1:
@@ -368,7 +335,7 @@ class _Builder:
                         memory_attribute(operand.address.memory),
                         StringAttr(compute),
                         cell.num_elements,
-                        _element(operand.address.memref),
+                        element_of(operand.address.memref),
                     )
                 )
             )
@@ -382,12 +349,12 @@ class _Builder:
                         StringAttr(compute),
                         memory_attribute(output.address.memory),
                         cell.num_elements,
-                        _element(output.address.memref),
+                        element_of(output.address.memref),
                     )
                 )
             )
         tokens = [CreateToken.new() for _ in range(3)]
-        private = Private.of([*_allocations(slots), *tokens], [*slots, *(token.token for token in tokens)])
+        private = Private.of([*allocations(slots), *tokens], [*slots, *(token.token for token in tokens)])
         resources = private.results
         first, second, third = resources[len(slots) :]
         loads = len(nest.operands)
@@ -424,14 +391,14 @@ class _Builder:
             shape = _box_shape(operand.map, box)
             read = ReadFromFifo.create(
                 [slot],
-                [TensorType(shape, _element(operand.address.memref))],
+                [TensorType(shape, element_of(operand.address.memref))],
                 location=operand.load.location,
             )
             operations.append(read)
             reads[operand.load, operand.map] = read.data
         results: list[Value] = []
         for output in nest.outputs:
-            type = TensorType(box.tile, _element(output.address.memref))
+            type = TensorType(box.tile, element_of(output.address.memref))
             empty = tensor.Empty.create((), [type], location=output.generic.location)
             generic = _on_vector(output.generic, reads, self.definitions, empty.result)
             operations += [empty, generic]
@@ -439,12 +406,6 @@ class _Builder:
         for value, slot, output in zip(results, outputs, nest.outputs, strict=True):
             operations.append(WriteToFifo.create([value, slot], location=output.store.location))
         return operations
-
-
-def _element(memref: Value) -> Type:
-    type = memref.type
-    assert isinstance(type, MemRefType)
-    return type.element
 
 
 def _inputs(generic: linalg.Generic) -> list[tuple[Value, AffineMap]]:
@@ -473,15 +434,6 @@ def _cell(address: TileAddress, map: AffineMap, box: Box, variables: Sequence[Va
     return Cell(address.memref, where.map, where.values, _box_shape(map, box))
 
 
-def _allocations(slots: Sequence[OpResult]) -> list[Operation]:
-    """One allocation per queue, all its slots in order of the results."""
-    queues: dict[object, list[OpResult]] = {}
-    for slot in slots:
-        assert isinstance(slot.type, FifoSlotType)
-        queues.setdefault(slot.type.ends, []).append(slot)
-    return [FifoAllocate((), tuple(group)) for group in queues.values()]
-
-
 def _on_vector(
     generic: linalg.Generic,
     reads: dict[tuple[Operation, AffineMap], Value],
@@ -507,12 +459,3 @@ def _on_vector(
         regions,
         location=generic.location,
     )
-
-
-def _scalar_types(generic: linalg.Generic) -> list[Type]:
-    found: list[Type] = []
-    for region in generic.regions:
-        found += [argument.type for argument in region.block.arguments]
-        for op in region.block.operations:
-            found += [value.type for value in (*op.results, *op.operands)]
-    return [type for type in found if isinstance(type, FloatType | IntegerType)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktir.affine import AffineMap
+from ktir.affine import AffineMap, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, FloatAttr, IntegerAttr, wrap_integer
 from ktir.dialects import linalg
@@ -12,7 +12,7 @@ from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.location import Location
 from ktir.types import FloatType, ShapedType, TensorType, Type
 
-__all__ = ["element_type", "is_element_wise", "make_generic", "splat_value"]
+__all__ = ["element_type", "is_element_wise", "loop_extents", "make_generic", "splat_value"]
 
 
 def element_type(value: Value) -> Type:
@@ -55,3 +55,15 @@ def splat_value(dense: DenseElementsAttr) -> Attribute:
     if isinstance(element, FloatType):
         return FloatAttr(bits, element)
     return IntegerAttr(wrap_integer(bits, element), element)
+
+
+def loop_extents(generic: linalg.Generic) -> dict[int, int]:
+    """Extents of the loops by the shapes of the operands (linear subscripts give none)."""
+    found: dict[int, int] = {}
+    for value, map in zip((*generic.inputs, *generic.outputs), generic.maps, strict=True):
+        if not isinstance(value.type, ShapedType):
+            continue
+        for expr, extent in zip(map.results, value.type.static_shape(), strict=True):
+            if isinstance(expr, Dim):
+                found[expr.position] = extent
+    return found

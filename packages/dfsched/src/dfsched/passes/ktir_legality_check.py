@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
-from ktir.dialects import func, ktdp, linalg, scf, tensor
+from ktir.dialects import func, ktdp, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
 from ktir.grid import GridError, grid_of
@@ -35,17 +35,22 @@ NOT_BUILT = {
     "ktdp.inter_tile_reduce": "communication between tiles",
     "ktdp.inter_tile_consume": "communication between tiles",
     "scf.while": "loops with conditions",
-    "linalg.reduce": "reductions",
     "linalg.matmul": "matrix products",
     "linalg.batch_matmul": "matrix products",
     "linalg.matvec": "matrix products",
     "linalg.vecmat": "matrix products",
-    "linalg.dot": "reductions",
-    "linalg.index": "values of loop indices in a computation",
+    "linalg.dot": "matrix products",
 }
 """Operations that are legal KTIR but that no pass lowers yet, with the name of what is missing."""
 
-TENSOR_OPS = (tensor.Empty, tensor.Splat)
+TENSOR_OPS = (
+    tensor.Empty,
+    tensor.Splat,
+    tensor.Extract,
+    tensor.ExtractSlice,
+    tensor.ExpandShape,
+    tensor.CollapseShape,
+)
 
 
 def run(module: Module, context: PassContext) -> Module:
@@ -100,10 +105,8 @@ def _reason(op: Operation) -> str | None:
             return "scf.if with results is not supported yet"
         case func.Call():
             return "calls in kernels are not supported yet"
-        case linalg.LinalgOp() if any(kind != "parallel" for kind in op.iterators):
-            return f"'{op.name}' with reduction iterators is not supported: reductions are not built yet"
         case _ if op.name.startswith("tensor.") and not isinstance(op, TENSOR_OPS):
-            return f"'{op.name}' is not supported: changes of tensor shape are not built yet"
+            return f"'{op.name}' is not supported: tensors that are put together are not built yet"
         case _:
             return _dynamic(op)
 

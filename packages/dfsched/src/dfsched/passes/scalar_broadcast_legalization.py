@@ -40,6 +40,7 @@ from dfsched.dialects.ktdf import (
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
+from dfsched.passes.vector_lanes import VECTOR
 from ktir.affine import AffineMap, Const
 from ktir.attributes import AffineMapAttr, ArrayAttr, StringAttr
 from ktir.dialects import ktdp, linalg, memref
@@ -85,7 +86,7 @@ class _Legalization:
             if stage.units is None or len(stage.units) != 1:
                 continue
             for op in stage.body.block.operations:
-                if isinstance(op, linalg.Generic) and all(k == "parallel" for k in op.iterators):
+                if isinstance(op, linalg.Generic) and VECTOR not in op.attributes:
                     self._generic(op, stage.units[0])
         if not self.reads:
             return self.pipeline

@@ -65,6 +65,16 @@ def is_inner_dim_reduction(rewriter: Rewriter, op: Handle) -> bool:
     return definer is not None and definer.name == "memref.subview"
 
 
+def folds_lanes(rewriter: Rewriter, op: Handle, combinations: Attribute) -> bool:
+    """A generic on tensors that reduces the lanes of one vector by one of the named operations."""
+    generic = op.operation
+    if not isinstance(generic, linalg.Generic) or len(generic.inputs) != 1 or len(generic.results) != 1:
+        return False
+    body = rewriter.body(op)
+    folds = "reduction" in generic.iterators and len(body) == 2
+    return folds and isinstance(combinations, ArrayAttr) and StringAttr(body[0].name) in combinations.elements
+
+
 _ACCUMULATORS = {"sum": "arith.addf", "max": "arith.maximumf", "min": "arith.minimumf"}
 
 
@@ -149,6 +159,7 @@ CONSTRAINTS: Mapping[str, Native] = MappingProxyType(
         "ktdf_arch.has_feature": has_feature,
         "ktdf.is_inner_dim_reduction": is_inner_dim_reduction,
         "ktdf.is_reduction_kind": is_reduction_kind,
+        "ktdf_ext.folds_lanes": folds_lanes,
         "ktdf_ext.is_one_of": is_one_of,
         "ktdf_ext.in_structured_body": in_structured_body,
     }

@@ -135,8 +135,11 @@ class AffineSet:
 
     def count(self, symbols: Sequence[int] = (), box: Box | None = None, limit: int = DEFAULT_LIMIT) -> int:
         """Number of points."""
+        pieces = self._pieces(symbols, box, limit)
+        if pieces is None:
+            return 0
         total = 1
-        for piece in self._pieces(symbols, box, limit) or [Piece((0,), 0, -1)]:
+        for piece in pieces:
             count = piece.count()
             if count is None:
                 raise UnboundedSetError(str(self), piece.dims[0])

@@ -13,15 +13,25 @@ from typing import Any
 from spyrert import arguments, launch, prepare
 from spyrert.constants import align_up
 from spyrert.correction import BUILTIN, HostFunction
-from spyrert.errors import ArgumentTypeError, DeviceMismatch, SpyreError, UnvalidatedLaunch
+from spyrert.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    DeviceMismatch,
+    SpyreError,
+    UnvalidatedLaunch,
+)
 from spyrert.execution import Stream as StreamHandle
 from spyrert.graph.capture import Capture, Graph, LaunchNode
 from spyrert.launch import Launch, LaunchTicket, RecordedLaunch, SymbolicArg
 from spyrert.plan import JobPlan
 from spyrert.runtime.tensors import Tensors
 from spyrert.spyrecode import LinearLayout, SpyreCode
+from spyrert.spyrecode._json import name_problem
 from spyrert.spyrecode.reader import Verify
 from spyrert.tensor import DeviceTensor
+
+PlanKey = tuple[int, str, int, str | None]
+"""Device, digest of the artefact, replicas, and name of a plan."""
 
 
 class Kernels(Tensors):
@@ -29,10 +39,8 @@ class Kernels(Tensors):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._plans: weakref.WeakValueDictionary[tuple[int, str, int], JobPlan] = (
-            weakref.WeakValueDictionary()
-        )
-        self._loading: dict[tuple[int, str, int], threading.Lock] = {}
+        self._plans: weakref.WeakValueDictionary[PlanKey, JobPlan] = weakref.WeakValueDictionary()
+        self._loading: dict[PlanKey, threading.Lock] = {}
         self._pools: dict[tuple[int, int, int], DeviceTensor] = {}
         self._functions: dict[str, HostFunction] = dict(BUILTIN)
         self.refused_launches = 0
@@ -61,12 +69,16 @@ class Kernels(Tensors):
         cache: bool = True,
         allow_baked: bool = True,
         device: int | None = None,
+        name: str | None = None,
     ) -> JobPlan:
         """Make a kernel resident: read and check it, reserve its memory, load its images, wait.
 
         A second call for the same artefact returns the same plan without any transfer; of concurrent callers
-        one loads. The folder may be deleted afterwards. Raises ``SpyreCodeError``, ``UnsupportedError``,
-        ``OutOfDeviceMemory``, ``StreamError``, ``DeviceError``; nothing is left behind then.
+        one loads. The folder may be deleted afterwards. ``name`` is what traces call its steps, by default
+        the name in the artefact or, of a plain one, its place.
+
+        Raises ``SpyreCodeError``, ``UnsupportedError``, ``OutOfDeviceMemory``, ``StreamError``,
+        ``DeviceError``; nothing is left behind then.
         """
         self._refuse_recording("preparing a kernel")
         if stream is not None:
@@ -81,11 +93,13 @@ class Kernels(Tensors):
             code.validate()
         copies_wanted = self.config.plan_replicas if replicas is None else replicas
         arguments.integer(copies_wanted, "replicas", least=1)
-        key = (context.index, code.digest, copies_wanted)
+        if name is not None and (problem := name_problem(arguments.expect(name, str, "name"))):
+            raise ArgumentValueError(problem)
+        key = (context.index, code.digest, copies_wanted, name)
 
         def load() -> JobPlan:
             return prepare.prepare(
-                context, code, chosen, self._functions, copies_wanted, allow_baked, self._forget
+                context, code, chosen, self._functions, copies_wanted, allow_baked, self._forget, name
             )
 
         if not cache:

@@ -12,7 +12,7 @@ import attrs
 from dfsched.dialects.dataflow import GetUnit
 from dfsched.dialects.symbol import CreateSymbol, SymbolImmutableMapping, SymbolQueryMap
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
-from ktir.attributes import IntegerAttr
+from ktir.attributes import FloatAttr, IntegerAttr
 from ktir.dialects import arith
 from ktir.ir import Operation, Value
 from ktir.types import IndexType, IntegerType
@@ -100,6 +100,8 @@ class Statics:
                 return self._query(op)
             case arith.Constant(value=IntegerAttr(value=value)):
                 return Number((value,) * self.rows)
+            case arith.Constant(value=FloatAttr(bits=bits)):
+                return Number((bits,) * self.rows)
             case _ if len(op.results) == 1 and not op.regions:
                 return self._folded(op)
             case _:

@@ -6,7 +6,7 @@
 [3.0, 2048.0]
 """
 
-from spyresim.meaning import casts, floats, functions, integers, intrinsics
+from spyresim.meaning import casts, floats, functions, integers, intrinsics, lane_instructions
 from spyresim.meaning.constants import constant_array, from_bits
 from spyresim.meaning.formats import FloatFormat, float_format, held_dtype
 from spyresim.meaning.table import (
@@ -36,6 +36,7 @@ __all__ = [
     "held_dtype",
     "integers",
     "intrinsics",
+    "lane_instructions",
     "meaning",
     "meanings",
     "named_meaning",

@@ -27,6 +27,7 @@ __all__ = [
     "evaluate",
     "evaluate_named",
     "has_meaning",
+    "instruction",
     "meaning",
     "meanings",
     "named_meaning",
@@ -76,6 +77,16 @@ def meaning(*classes: type[Operation]) -> Callable[[Meaning], Meaning]:
         for op_class in classes:
             _BY_CLASS[op_class] = function
             _BY_NAME[op_class.definition.name] = function
+        return function
+
+    return register
+
+
+def instruction(name: str) -> Callable[[Meaning], Meaning]:
+    """Decorator: the function is the meaning of a device instruction that no scalar operation has."""
+
+    def register(function: Meaning) -> Meaning:
+        _BY_NAME[name] = function
         return function
 
     return register

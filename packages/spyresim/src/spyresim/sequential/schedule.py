@@ -121,10 +121,10 @@ def create_token(run: Interpreter, frame: Frame, op: ktdf.CreateToken) -> Result
 
 @SCHEDULE.executes(memref.Alloc, memref.Alloca)
 def allocate(run: Interpreter, frame: Frame, op: memref.Alloc) -> Results:
-    """A buffer without an address yet: memory of its own. Registers of rank 0 are cells."""
+    """A buffer without an address yet: memory of its own. Numbers in registers are cells."""
     type = op.memref.type
     assert isinstance(type, MemRefType)
-    if not type.shape:
+    if not type.shape and (isinstance(op, memref.Alloca) or _is_register(run, type)):
         return [Register()]
     dynamic = iter(op.sizes)
     sizes = tuple(frame.number(next(dynamic)) if n is None else n for n in type.shape)
@@ -133,6 +133,11 @@ def allocate(run: Interpreter, frame: Frame, op: memref.Alloc) -> Results:
     cores = int(frame.tiles.max()) + 1
     bank = Bank(label, cores, size, run.machine.stick_bytes)
     return [View(bank, None, np.zeros(1, np.int64), type.element, sizes, _packed(sizes))]
+
+
+def _is_register(run: Interpreter, type: MemRefType) -> bool:
+    space = type.memory_space
+    return space is None or hardware(run).architecture.is_private(kind_of(space))
 
 
 def _packed(sizes: Sequence[int]) -> tuple[int, ...]:

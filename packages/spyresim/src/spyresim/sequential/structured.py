@@ -14,14 +14,17 @@ from typing import Any
 import attrs
 import numpy as np
 
+from dfsched.passes.reductions import combine_of, neutral_element
+from dfsched.passes.vector_lanes import REASSOCIATED, vector_of
 from ktir.affine import AffineMap, Const, Dim
 from ktir.dialects import linalg
 from ktir.ir import Block, Operation, Value
 from ktir.types import FloatType, element_or_self
 from spyresim.errors import ExecutionFault, Site, UnsupportedError, unsupported
+from spyresim.meaning.constants import constant_array
+from spyresim.meaning.folds import fold
 from spyresim.meaning.formats import Array, float_format, held_dtype, stretch
 from spyresim.sequential.access import Nest
-from spyresim.sequential.folds import fold
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
 from spyresim.sequential.transfers import load_view, store_view
 from spyresim.sequential.values import View
@@ -180,7 +183,7 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
         _count_product(run, frame, plan, extents)
     try:
         if plan.reduced:
-            results = _fold(run, frame, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
+            results = _fold(run, frame, op, plan, domain[: len(inputs)], domain[len(inputs) :], extents)
         else:
             arguments = plan.block.arguments  # a map has none for its output
             frame.bind(arguments, domain[: len(arguments)])
@@ -237,6 +240,7 @@ def _finish(
 def _fold(
     run: Interpreter,
     frame: Frame,
+    op: linalg.LinalgOp,
     plan: _Plan,
     inputs: Sequence[Array],
     accumulators: Sequence[Array],
@@ -247,6 +251,8 @@ def _fold(
     frame.bind(plan.block.arguments[: len(inputs)], inputs)
     for inner in plan.early:
         frame.bind(inner.results, run.execute(inner, frame))
+    if REASSOCIATED in op.attributes:
+        return [_fold_in_vectors(run, frame, op, accumulators, extents, plan.reduced)]
     short = _short_fold(run, frame, folded, accumulators, late, extents, plan.reduced)
     if short is not None:
         return [short]
@@ -296,6 +302,50 @@ def _short_fold(
         run.count(op, frame)
         run.work.vector(op, run.elements[-1], frame.tiles)
     return found
+
+
+def _fold_in_vectors(
+    run: Interpreter,
+    frame: Frame,
+    op: linalg.LinalgOp,
+    accumulators: Sequence[Array],
+    extents: Sequence[int],
+    reduced: Sequence[int],
+) -> Array:
+    """The order of a vectorised reduction (readings, item 16): every lane by itself, then the lanes in order.
+
+    A loop is cut into vectors; lane i combines the i-th elements, starting with what leaves them as they are.
+    """
+    assert isinstance(op, linalg.Generic)
+    combine, vector = combine_of(op), vector_of(op)
+    if combine is None or vector is None or vector[0] not in reduced:
+        raise unsupported(op, "a reassociated reduction that is no fold of one operation in vectors")
+    loop, lanes = vector
+    element = combine.op.results[0].type
+    format = run.machine.f16_format
+    values = frame.array(combine.value)
+    batch = max(values.shape[0], accumulators[0].shape[0])
+    values = np.broadcast_to(values, (batch, *extents))
+    neutral = constant_array(neutral_element(combine.op), format)
+    axis, rest = 1 + loop, -extents[loop] % lanes
+    if rest:
+        shape = list(values.shape)
+        shape[axis] = rest
+        values = np.concatenate([values, np.full(shape, neutral, values.dtype)], axis=axis)
+    values = values.reshape(*values.shape[:axis], -1, lanes, *values.shape[axis + 1 :])
+    values = np.moveaxis(values, axis + 1, -1)
+    axes = [1 + d for d in reduced]
+    start = np.full([1 if i in axes else n for i, n in enumerate(values.shape)], neutral, values.dtype)
+    partial = fold(type(combine.op), element, start, values, axes, format)
+    kept = [1 if d in reduced else extents[d] for d in range(len(extents))]
+    first = np.broadcast_to(accumulators[0], (batch, *kept))[..., None]
+    total = None
+    if partial is not None:
+        total = fold(type(combine.op), element, first, partial, [partial.ndim - 1], format)
+    if total is None:
+        raise unsupported(op, f"a reassociated reduction with '{combine.op.name}' of {element}")
+    run.count(combine.op, frame)
+    return np.asarray(total[..., 0])
 
 
 def _split(block: Block, folded: Sequence[Value]) -> tuple[list[Operation], list[Operation]]:

@@ -15,9 +15,9 @@ from ktir.ir import Operation
 from ktir.machine import F16Format
 from ktir.types import FloatType, Type
 from spyresim.meaning.floats import maximum, maximum_number, minimum, minimum_number
-from spyresim.meaning.formats import Array, float_format, stretch
+from spyresim.meaning.formats import Array, FloatFormat, float_format, stretch
 
-__all__ = ["fold"]
+__all__ = ["fold", "fold_by_name"]
 
 _PREFIXES: dict[type[Operation], np.ufunc] = {arith.AddF: np.add, arith.MulF: np.multiply}
 _CHOICES: dict[type[Operation], tuple[np.ufunc, Callable[[Array, Array], Array]]] = {
@@ -35,6 +35,7 @@ _INTEGERS: dict[type[Operation], np.ufunc] = {
     arith.OrI: np.bitwise_or,
     arith.XOrI: np.bitwise_xor,
 }
+_UNSIGNED: dict[type[Operation], np.ufunc] = {arith.MaxUI: np.maximum, arith.MinUI: np.minimum}
 
 
 def fold(
@@ -51,7 +52,7 @@ def fold(
         start: extents of 1 along `axes`; the result has its rank.
         values: the whole domain.
     """
-    if values.dtype == np.bool_:
+    if values.dtype == np.bool_ and op not in (arith.AndI, arith.OrI, arith.XOrI):
         return None
     rest = [axis for axis in range(values.ndim) if axis not in axes]
     line = values.transpose(*rest, *axes).reshape(*(values.shape[axis] for axis in rest), -1)
@@ -65,6 +66,13 @@ def fold(
     return result.reshape(shape)
 
 
+def fold_by_name(name: str, element: Type, start: Array, lanes: Array, f16_format: F16Format) -> Array | None:
+    """``start op lanes[..., 0] op lanes[..., 1] ...`` for an operation given by name; None if not known."""
+    known = {op.definition.name: op for op in (*_PREFIXES, *_CHOICES, *_INTEGERS, *_UNSIGNED)}
+    op = known.get(name)
+    return None if op is None else fold(op, element, start, lanes, [lanes.ndim - 1], f16_format)
+
+
 def _along_last(
     op: type[Operation], element: Type, first: Array, line: Array, f16_format: F16Format
 ) -> Array | None:
@@ -72,10 +80,16 @@ def _along_last(
     if prefix is not None and line.dtype in (np.float16, np.float32, np.float64):
         both = np.concatenate([first, line], axis=-1)
         return np.asarray(prefix.accumulate(both, axis=-1)[..., -1])
+    if prefix is not None and isinstance(element, FloatType):
+        return _stepwise(prefix, float_format(element, f16_format), first[..., 0], line)
     if choice is not None:
         number = float_format(element, f16_format)
         found = _extreme(*choice, number.widen(line))
         return number.narrow(choice[1](number.widen(first[..., 0]), found))
+    if op in _UNSIGNED:
+        word = np.dtype(f"u{line.dtype.itemsize}")
+        both = np.concatenate([first, line], axis=-1).view(word)
+        return np.asarray(_UNSIGNED[op].reduce(both, axis=-1)).view(line.dtype)
     if whole is not None and not isinstance(element, FloatType):
         return np.asarray(whole(first[..., 0], whole.reduce(line, axis=-1, dtype=line.dtype)))
     return None
@@ -89,6 +103,14 @@ def _extreme(quick: np.ufunc, exact: Callable[[Array, Array], Array], line: Arra
         found = found.copy()
         found[unsure] = _halved(exact, line[unsure])
     return found
+
+
+def _stepwise(combine: np.ufunc, number: FloatFormat, total: Array, line: Array) -> Array:
+    """One combination after another, each rounded once."""
+    for position in range(line.shape[-1]):
+        wide = combine(number.widen(total), number.widen(line[..., position]))
+        total = number.narrow(np.asarray(wide))
+    return total
 
 
 def _halved(choice: Callable[[Array, Array], Array], line: Array) -> Array:

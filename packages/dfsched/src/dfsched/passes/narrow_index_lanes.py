@@ -1,0 +1,274 @@
+"""`narrow-index-lanes`: index values in computations become integers that the compute unit has.
+
+Takes functions whose compute is `linalg.generic` with static extents. An index in a body (`linalg.index`,
+a loop variable from outside, arithmetic on them) has 64 bits, which no vector unit computes on. Leaves
+bodies in which each `linalg.index` is followed by one `arith.index_cast` to the narrowest integer type
+(of 16 and 32 bits) that the compute unit has lanes for and in which no value of the body can overflow; all
+other operations work on that type. Values from outside are cast in front of the generic.
+
+Before::
+
+    %i = linalg.index 1 : index
+    %p = arith.cmpi slt, %i, %c100 : index
+
+After::
+
+    %i = linalg.index 1 : index
+    %n = arith.index_cast %i : index to i16
+    %p = arith.cmpi slt, %n, %c100_i16 : i16
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from attrs import define, field
+
+from dfsched.architecture import Architecture
+from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.fusion import captures
+from dfsched.passes.generics import loop_extents
+from dfsched.passes.index_arithmetic import constant_value
+from dfsched.passes.ir_tools import Definitions, post_order, rewrite_blocks
+from ktir.attributes import ArrayAttr, IntegerAttr
+from ktir.dialects import arith, ktdp, linalg, scf
+from ktir.dialects.builtin import Module
+from ktir.ir import Operation, Region, Value
+from ktir.types import I16, I32, INDEX, IntegerType
+
+__all__ = ["PASS", "run"]
+
+Range = tuple[int, int]
+
+CANDIDATES = (I16, I32)
+
+
+def run(module: Module, context: PassContext) -> Module:
+    """Narrow the indices of every generic."""
+    if not any(isinstance(op, linalg.Index) for op in module.walk()) and not _captures_indices(module):
+        return module
+    definitions = Definitions(module)
+
+    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
+        result: list[Operation] = []
+        for op in operations:
+            if isinstance(op, linalg.Generic) and _has_indices(op):
+                result += _Narrowing(op, definitions, context.architecture).result()
+            else:
+                result.append(op)
+        return result
+
+    new = rewrite_blocks(module, rewrite)
+    assert isinstance(new, Module)
+    return new
+
+
+PASS = Pass(
+    "narrow-index-lanes", Group.FRONTEND, run, "indices in computations become integers that units compute on"
+)
+
+
+def _has_indices(op: linalg.Generic) -> bool:
+    values = [value for inner in op.body.block.operations for value in (*inner.operands, *inner.results)]
+    return any(value.type == INDEX for value in values)
+
+
+def _captures_indices(module: Module) -> bool:
+    return any(isinstance(op, linalg.Generic) and _has_indices(op) for op in module.walk())
+
+
+@define(eq=False)
+class _Narrowing:
+    """One generic."""
+
+    generic: linalg.Generic
+    definitions: Definitions
+    architecture: Architecture
+    ranges: dict[Value, Range | None] = field(factory=dict)
+
+    def result(self) -> list[Operation]:
+        """Casts of outside values and the new generic."""
+        block = self.generic.body.block
+        outside = [value for value in captures(self.generic) if value.type == INDEX]
+        for value in outside:
+            self.ranges[value] = value_range(value, self.definitions)
+        for op in block.operations[:-1]:
+            if any(value.type == INDEX for value in (*op.operands, *op.results)):
+                self._bound(op)
+        target = self._type()
+        before: list[Operation] = []
+        mapping: dict[Value, Value] = {}
+        for value in outside:
+            cast = arith.IndexCast.create([value], (target,), location=self.generic.location)
+            before.append(cast)
+            mapping[value] = cast.results[0]
+        body: list[Operation] = []
+        for op in block.operations:
+            body += self._narrowed(op, mapping, target)
+        return [*before, self.generic.replace(regions=[Region((block.replace(operations=body),))])]
+
+    def _type(self) -> IntegerType:
+        known = [bounds for value, bounds in self.ranges.items() if value.type == INDEX]
+        for type in CANDIDATES:
+            limit = 1 << (type.width - 1)
+            fits = all(b is not None and -limit <= b[0] and b[1] < limit for b in known)
+            if fits and self.architecture.lanes(type):
+                return type
+        for value, bounds in self.ranges.items():
+            if value.type == INDEX and (bounds is None or bounds[0] < -(1 << 31) or bounds[1] >= 1 << 31):
+                op = self.definitions.definer(value)
+                raise UnsupportedKernel.at(
+                    self.generic.location if op is None else op.location,
+                    "an index takes part in a computation, but nothing bounds it to 32 bits",
+                )
+        names = " or ".join(str(type) for type in CANDIDATES)
+        raise UnsupportedKernel.at(
+            self.generic.location,
+            f"indices take part in a computation, but the compute unit has no lanes of {names} for them",
+        )
+
+    # -- ranges
+
+    def _of(self, value: Value) -> Range | None:
+        if value in self.ranges:
+            return self.ranges[value]
+        if isinstance(value.type, IntegerType):
+            width = value.type.width
+            return (0, 1) if width == 1 else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+        return None
+
+    def _bound(self, op: Operation) -> None:
+        if op.results and op.results[0].type == INDEX:
+            self.ranges[op.results[0]] = self._range(op)
+
+    def _range(self, op: Operation) -> Range | None:
+        match op:
+            case linalg.Index():
+                return 0, max(0, self._extent(op.dim.value) - 1)
+            case arith.Constant(value=IntegerAttr(value=number)):
+                return number, number
+            case arith.IndexCast():
+                return self._of(op.operands[0])
+        bounds = [self._of(value) for value in op.operands]
+        if None in bounds:
+            return None
+        return combined(op, [b for b in bounds if b is not None])
+
+    def _extent(self, dim: int) -> int:
+        return loop_extents(self.generic)[dim]
+
+    # -- rewriting
+
+    def _narrowed(self, op: Operation, mapping: dict[Value, Value], target: IntegerType) -> list[Operation]:
+        operands = [mapping.get(value, value) for value in op.operands]
+        match op:
+            case linalg.Index():
+                cast = arith.IndexCast.create([op.result], (target,), location=op.location)
+                mapping[op.result] = cast.results[0]
+                return [op, cast]
+            case arith.Constant(value=IntegerAttr(value=number)) if op.result.type == INDEX:
+                constant = arith.Constant.of(IntegerAttr(number, target))
+                mapping[op.result] = constant.result
+                return [constant]
+            case arith.IndexCast():
+                return self._recast(op, operands[0], mapping, target)
+            case arith.IndexCastUI():
+                raise UnsupportedKernel.at(op.location, f"'{op.name}' in a computation is not supported")
+        touched = any(value.type == INDEX for value in (*op.operands, *op.results))
+        if not touched:
+            if operands == list(op.operands):
+                return [op]
+            return [op.replace(operands=operands)]
+        types = [target if r.type == INDEX else r.type for r in op.results]
+        new = op.__class__.create(operands, types, op.attributes, location=op.location)
+        mapping.update(zip(op.results, new.results, strict=True))
+        return [new]
+
+    def _recast(
+        self, op: arith.IndexCast, value: Value, mapping: dict[Value, Value], target: IntegerType
+    ) -> list[Operation]:
+        wanted = target if op.results[0].type == INDEX else op.results[0].type
+        assert isinstance(wanted, IntegerType)
+        assert isinstance(value.type, IntegerType)
+        if value.type == wanted:
+            mapping[op.results[0]] = value
+            return []
+        cast = arith.ExtSI if wanted.width > value.type.width else arith.TruncI
+        new = cast.create([value], (wanted,), location=op.location)
+        mapping[op.results[0]] = new.results[0]
+        return [new]
+
+
+def combined(op: Operation, bounds: Sequence[Range]) -> Range | None:
+    """The range of an operation on ranges; None if it is not known."""
+    match op:
+        case arith.AddI():
+            return bounds[0][0] + bounds[1][0], bounds[0][1] + bounds[1][1]
+        case arith.SubI():
+            return bounds[0][0] - bounds[1][1], bounds[0][1] - bounds[1][0]
+        case arith.MulI():
+            products = [a * b for a in bounds[0] for b in bounds[1]]
+            return min(products), max(products)
+        case arith.DivUI() | arith.DivSI() | arith.FloorDivSI() if bounds[0][0] >= 0 and bounds[1][0] > 0:
+            return bounds[0][0] // bounds[1][1], bounds[0][1] // bounds[1][0]
+        case arith.CeilDivUI() | arith.CeilDivSI() if bounds[0][0] >= 0 and bounds[1][0] > 0:
+            return 0, -(-bounds[0][1] // bounds[1][0])
+        case arith.RemUI() | arith.RemSI() if bounds[0][0] >= 0 and bounds[1][0] > 0:
+            return 0, min(bounds[0][1], bounds[1][1] - 1)
+        case arith.MinSI():
+            return min(bounds[0][0], bounds[1][0]), min(bounds[0][1], bounds[1][1])
+        case arith.MaxSI():
+            return max(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])
+        case arith.MinUI() | arith.MaxUI() if bounds[0][0] >= 0 and bounds[1][0] >= 0:
+            return min(bounds[0][0], bounds[1][0]), max(bounds[0][1], bounds[1][1])
+        case arith.Select():
+            return min(bounds[1][0], bounds[2][0]), max(bounds[1][1], bounds[2][1])
+        case _:
+            return None
+
+
+def value_range(value: Value, definitions: Definitions) -> Range | None:
+    """The range of an index outside of computations: constants, tile ids, loop variables, arithmetic."""
+
+    def inputs(current: Value) -> Sequence[Value]:
+        op = definitions.definer(current)
+        if op is not None:
+            return op.operands if len(op.results) == 1 and not op.regions else ()
+        owner = definitions.region_owner(current)
+        loop = isinstance(owner, scf.For) and current is owner.induction_variable
+        return (owner.lower, owner.upper) if loop else ()  # type: ignore[union-attr]
+
+    known: dict[Value, Range | None] = {}
+    for current in post_order(value, inputs):
+        known[current] = _outer_range(current, definitions, known)
+    return known[value]
+
+
+def _outer_range(value: Value, definitions: Definitions, known: dict[Value, Range | None]) -> Range | None:
+    number = constant_value(value, definitions)
+    if number is not None:
+        return number, number
+    op = definitions.definer(value)
+    match op:
+        case None:
+            owner = definitions.region_owner(value)
+            if not isinstance(owner, scf.For) or value is not owner.induction_variable:
+                return None
+            low, high = known[owner.lower], known[owner.upper]
+            return None if low is None or high is None else (low[0], max(low[0], high[1] - 1))
+        case ktdp.GetComputeTileId():
+            return 0, max(0, _tiles(op, definitions) - 1)
+        case _ if op.regions or len(op.results) != 1:
+            return None
+    bounds = [known[operand] for operand in op.operands]
+    return None if None in bounds else combined(op, [b for b in bounds if b is not None])
+
+
+def _tiles(op: Operation, definitions: Definitions) -> int:
+    for ancestor in definitions.ancestors(op):
+        match ancestor.attributes.get("grid"):
+            case ArrayAttr(elements=elements):
+                return math.prod(entry.value for entry in elements if isinstance(entry, IntegerAttr))
+    return 1

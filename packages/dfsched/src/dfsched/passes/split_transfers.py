@@ -1,0 +1,147 @@
+"""`split-transfers`: copies between memories that are no whole number of vectors.
+
+Takes expanded pipelines. A copy from memory to memory of more elements than a vector has goes in vectors
+along the innermost dimension, which both sides must have in multiples of the lanes (dataflowir spec 3.7.1).
+Any other copy becomes loops over its dimensions, with full vectors and a short one at the end of each row.
+
+Before (64 lanes)::
+
+    data_transfer from %p[%i, 0] size [4, 100] to %b[0, 0] size [4, 100]
+
+After::
+
+    scf.for %r = %c0 to %c4 step %c1 {
+      data_transfer from %p[%i + %r, 0] size [1, 64] to %b[%r, 0] size [1, 64]
+      data_transfer from %p[%i + %r, 64] size [1, 36] to %b[%r, 64] size [1, 36]
+    }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from dfsched.dialects.ktdf import Cell, DataTransfer, LoopKind
+from dfsched.passes import build
+from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.build import Emitter
+from dfsched.passes.ir_tools import rewrite_blocks
+from dfsched.passes.subscripts import Subscripts
+from ktir.affine import AffineExpr, Const, Dim
+from ktir.dialects.builtin import Module
+from ktir.ir import BlockArgument, Operation, Value
+from ktir.types import INDEX, MemRefType
+
+__all__ = ["PASS", "run"]
+
+Walk = tuple[int, int, int]
+"""A dimension of the source, the one of the destination that goes with it, and their extent."""
+
+
+def run(module: Module, context: PassContext) -> Module:
+    """Split every copy that needs it."""
+
+    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
+        return [new for op in operations for new in _split(op, context)]
+
+    new = rewrite_blocks(module, rewrite)
+    assert isinstance(new, Module)
+    return new
+
+
+PASS = Pass("split-transfers", Group.SCHEDULER, run, "copies between memories in whole vectors and rests")
+
+
+def _split(op: Operation, context: PassContext) -> list[Operation]:
+    if not isinstance(op, DataTransfer) or not op.source_cell.is_memory or not op.dest_cell.is_memory:
+        return [op]
+    source, dest = op.source_cell, op.dest_cell
+    if None in source.sizes or None in dest.sizes or op.mode is not None:
+        return [op]
+    type = source.value.type
+    assert isinstance(type, MemRefType)
+    lanes = context.architecture.vector_length((type.element,))
+    sizes = source.static_sizes, dest.static_sizes
+    if math.prod(sizes[1]) <= lanes or not all(sizes) or all(s[-1] % lanes == 0 for s in sizes):
+        return [op]
+    walks = _walks(*sizes)
+    if walks is None:
+        return [op]
+    emitter = Emitter(op.location)
+    _copies(op, walks, lanes, (Const(0),) * len(walks), (), emitter)
+    return emitter.operations
+
+
+def _walks(source: Sequence[int], dest: Sequence[int]) -> list[Walk] | None:
+    """Dimensions of more than one element, paired; None if the two sides do not agree."""
+    wide = [[(d, n) for d, n in enumerate(sizes) if n != 1] for sizes in (source, dest)]
+    if [n for _, n in wide[0]] != [n for _, n in wide[1]]:
+        return None
+    return [(a, b, n) for (a, n), (b, _) in zip(*wide, strict=True)]
+
+
+def _copies(
+    op: DataTransfer,
+    walks: Sequence[Walk],
+    lanes: int,
+    places: tuple[AffineExpr, ...],
+    variables: tuple[Value, ...],
+    emitter: Emitter,
+    depth: int = 0,
+) -> None:
+    """Loops over the dimensions from `depth` on; vectors along the last one."""
+    extent = walks[depth][2]
+
+    def at(expr: AffineExpr) -> tuple[AffineExpr, ...]:
+        return (*places[:depth], expr, *places[depth + 1 :])
+
+    if depth + 1 < len(walks):
+        variable = BlockArgument(INDEX)
+        inner = Emitter(op.location)
+        _copies(op, walks, lanes, at(Dim(len(variables))), (*variables, variable), inner, depth + 1)
+        _loop(emitter, extent, variable, inner)
+        return
+    trips, rest = divmod(extent, lanes)
+    if trips == 1:
+        emitter.operations.append(_vector(op, walks, at(Const(0)), variables, lanes))
+    elif trips:
+        variable = BlockArgument(INDEX)
+        inner = Emitter(op.location)
+        place = at(Dim(len(variables)) * lanes)
+        inner.operations.append(_vector(op, walks, place, (*variables, variable), lanes))
+        _loop(emitter, trips, variable, inner)
+    if rest:
+        emitter.operations.append(_vector(op, walks, at(Const(trips * lanes)), variables, rest))
+
+
+def _loop(emitter: Emitter, trips: int, variable: BlockArgument, body: Emitter) -> None:
+    bounds = (emitter.constant(0), emitter.constant(trips), emitter.constant(1))
+    emitter.operations.append(
+        build.for_loop(bounds, variable, body.operations, LoopKind.PARALLEL, emitter.location)
+    )
+
+
+def _vector(
+    op: DataTransfer,
+    walks: Sequence[Walk],
+    places: Sequence[AffineExpr],
+    variables: tuple[Value, ...],
+    count: int,
+) -> DataTransfer:
+    """The copy of one vector."""
+
+    def moved(cell: Cell, side: int) -> Cell:
+        assert cell.map is not None
+        exprs: list[AffineExpr] = [Const(0)] * len(cell.sizes)
+        sizes = [1] * len(cell.sizes)
+        for walk, place in zip(walks, places, strict=True):
+            exprs[walk[side]] = place
+        sizes[walks[-1][side]] = count
+        where = (
+            Subscripts.of_map(cell.map, cell.indices).plus(Subscripts(tuple(exprs), variables)).canonical()
+        )
+        return evolve(cell, map=where.map, indices=where.values, sizes=tuple(sizes))
+
+    return op.with_cells(moved(op.source_cell, 0), moved(op.dest_cell, 1))

@@ -1,0 +1,170 @@
+"""Reductions and groups of generics: fusion, slabs, exposed loops, lanes, indices; text in, text out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dfsched
+import ktir
+from dfsched.passes.reductions import combine_of, neutral_element
+from ktir.dialects import linalg
+
+QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
+DEVICES = ["sample", "spyre", "sample_h", QUAD]
+
+
+def reduction(shape: tuple[int, int], over: int, op: str = "arith.addf", init: str = "0.0") -> str:
+    """A reduction of a 2-d f16 array, on one tile."""
+    kept = shape[1 - over]
+    rows, columns = shape
+    return f"""
+    #x = affine_set<(d0, d1) : (d0 >= 0, -d0 + {rows - 1} >= 0, d1 >= 0, -d1 + {columns - 1} >= 0)>
+    #y = affine_set<(d0) : (d0 >= 0, -d0 + {kept - 1} >= 0)>
+    #i2 = affine_map<(d0, d1) -> (d0, d1)>
+    #i1 = affine_map<(d0) -> (d0)>
+    func.func @k(%a: index, %b: index) attributes {{grid = [1]}} {{
+      %c0 = arith.constant 0 : index
+      %av = ktdp.construct_memory_view %a, sizes: [{rows}, {columns}], strides: [{columns}, 1]
+            {{coordinate_set = #x, memory_space = #ktdp.memory_space<global>}} : memref<{rows}x{columns}xf16>
+      %bv = ktdp.construct_memory_view %b, sizes: [{kept}], strides: [1]
+            {{coordinate_set = #y, memory_space = #ktdp.memory_space<global>}} : memref<{kept}xf16>
+      %at = ktdp.construct_access_tile %av[%c0, %c0] {{access_tile_set = #x, access_tile_order = #i2}}
+            : memref<{rows}x{columns}xf16> -> !ktdp.access_tile<{rows}x{columns}xindex>
+      %bt = ktdp.construct_access_tile %bv[%c0] {{access_tile_set = #y, access_tile_order = #i1}}
+            : memref<{kept}xf16> -> !ktdp.access_tile<{kept}xindex>
+      %x = ktdp.load %at : <{rows}x{columns}xindex> -> tensor<{rows}x{columns}xf16>
+      %i = arith.constant dense<{init}> : tensor<{kept}xf16>
+      %y = linalg.reduce {{ {op} }} ins(%x : tensor<{rows}x{columns}xf16>) outs(%i : tensor<{kept}xf16>)
+           dimensions = [{over}]
+      ktdp.store %y, %bt : tensor<{kept}xf16>, <{kept}xindex>
+      return
+    }}
+    """
+
+
+def after(name: str, text: str, device: str) -> str:
+    """The module after the last run of a pass."""
+    compiled = dfsched.compile(ktir.parse(text), device, dfsched.Options(emit="schedule"))
+    found = next(result for result in reversed(compiled.passes) if result.name == name)
+    return ktir.print_module(found.module)
+
+
+def lanes(device: str) -> int:
+    return dfsched.load_architecture(device).vector_length(["f16"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_columns_are_a_slab(device: str) -> None:
+    """scheduler checklist T4: no loop for the reduced dimension; it is in the load box and the slot, not in the store."""
+    text = after("construct-three-stage-pipeline", reduction((32, 128), 0), device)
+    n = lanes(device)
+    assert text.count("scf.for") == 1
+    assert f"[0, %arg0] size [32, {n}]" in text
+    assert f", {32 * n}xf16>" in text
+    assert re.search(rf"to %\w+\[%arg0\] size \[{n}\] : !ktdf.fifo.slot<", text)
+    assert "ktdf.reassociated" not in text  # lanes are not reduced: the order is that of the kernel
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_are_reduced_in_vectors(device: str) -> None:
+    """The order of vectors is marked where lanes are reduced and rounding depends on it (readings 16)."""
+    n = lanes(device)
+    text = after("construct-three-stage-pipeline", reduction((8, 2 * n), 1), device)
+    assert f"ktdf.reassociated, ktdf.vector = array<i64: 1, {n}>" in text
+    text = after(
+        "construct-three-stage-pipeline", reduction((8, 2 * n), 1, "arith.maximumf", "0xFC00"), device
+    )
+    assert "ktdf.reassociated" not in text
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_exposed_loops(device: str) -> None:
+    """scheduler checklist R6: slots of one vector, loops marked, one write and one store behind the loop."""
+    n = lanes(device)
+    text = after("reduction-loop-exposure", reduction((8, 4 * n), 1), device)
+    assert f", {n}xf16>" in text
+    assert f", {4 * n}xf16>" not in text
+    assert (
+        text.count("loop_type = #ktdf.loop_type<reduction_loop>") == 2
+    )  # in the loading and the computing stage
+    compute = text[text.index("iter_args") :]
+    assert compute.index("reduction_loop") < compute.index("ktdf.write_to_fifo")
+    assert text.count("ktdf.write_to_fifo") == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "start"),
+    [
+        ("arith.addf", "dense<-0.000000e+00>"),
+        ("arith.mulf", "dense<1.000000e+00>"),
+        ("arith.maximumf", "dense<0xFC00>"),
+        ("arith.minimumf", "dense<0x7C00>"),
+    ],
+)
+def test_lanes_start_with_the_neutral_element(op: str, start: str) -> None:
+    """scheduler checklist R9: minus infinity for a maximum, one for a product."""
+    text = after("reduction-loop-exposure", reduction((4, 256), 1, op, "2.0"), "sample")
+    assert start in text
+    assert "arith.constant 2.000000e+00 : f16" in text  # the initial value is combined with the lanes
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_short_vectors_are_filled_and_masked(device: str) -> None:
+    n = lanes(device)
+    text = after("reduction-loop-exposure", reduction((4, n + 3), 1), device)
+    masks = dfsched.load_architecture(device).lanes("i1") >= n
+    assert ('transfer_mode = "pad"' in text) == masks
+    assert ("arith.select" in text) == masks
+
+
+@pytest.mark.parametrize("device", ["sample", "spyre", QUAD])
+def test_devices_map_lane_reductions(device: str) -> None:
+    """The instruction comes from a device pattern (readings 13); without one, lanes are folded one by one."""
+    text = after("apply-device-patterns", reduction((4, 128), 1), device)
+    assert text.count("ktdf_arch.maps_to") == 1
+    assert "ktdf_arch.maps_to" not in after("apply-device-patterns", reduction((4, 128), 1), "sample_h")
+
+
+def test_what_combines() -> None:
+    bodies = {
+        "%r = arith.addf %acc, %x : f16": "arith.addf",
+        "%r = arith.mulf %x, %acc : f16": "arith.mulf",
+        "%r = arith.subf %acc, %x : f16": None,
+        "%p = arith.addf %acc, %x : f16\n%r = arith.addf %p, %acc : f16": None,
+        "%p = arith.addf %acc, %x : f16\n%r = arith.negf %p : f16": None,
+    }
+    for body, wanted in bodies.items():
+        module = ktir.parse(
+            f"""func.func @f(%a: tensor<4xf16>, %b: tensor<f16>) {{
+            %y = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>],
+              iterator_types = ["reduction"]}} ins(%a : tensor<4xf16>) outs(%b : tensor<f16>) {{
+            ^bb0(%x: f16, %acc: f16):
+              {body}
+              linalg.yield %r : f16
+            }} -> tensor<f16>
+            return }}"""
+        )
+        (op,) = (o for o in module.walk() if isinstance(o, linalg.Generic))
+        found = combine_of(op)
+        assert (None if found is None else found.op.name) == wanted
+        if found is not None:
+            assert str(neutral_element(found.op)).startswith("-0.0" if wanted == "arith.addf" else "1.0")
+
+
+def test_matrix_products_are_another_issue() -> None:
+    """Located, by name."""
+    text = reduction((8, 8), 0).replace(
+        "%y = linalg.reduce { arith.addf } ins(%x : tensor<8x8xf16>) outs(%i : tensor<8xf16>)\n"
+        "           dimensions = [0]",
+        "%e = tensor.empty() : tensor<8x8xf16>\n"
+        "%m = linalg.matmul ins(%x, %x : tensor<8x8xf16>, tensor<8x8xf16>) outs(%e : tensor<8x8xf16>)"
+        " -> tensor<8x8xf16>\n"
+        "%y = linalg.reduce { arith.addf } ins(%m : tensor<8x8xf16>) outs(%i : tensor<8xf16>) dimensions = [0]",
+    )
+    with pytest.raises(
+        dfsched.UnsupportedKernel, match=r"'linalg\.matmul' is not supported: matrix products"
+    ):
+        dfsched.compile(ktir.parse(text), "sample")

@@ -1,0 +1,51 @@
+"""Every kind of computation that the scheduler takes, right at every level and after every pass, on all devices."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import dfsched
+import ktir
+from spyresim import verify
+from spyresim.testing.compute_kernels import KERNELS
+
+SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
+QUAD = str(Path(__file__).parents[2] / "dfsched" / "tests" / "devices" / "quad.mlir")
+DEVICES = {"spyre": "spyre", "sample": "sample", "sample_h": "sample_h", "quad": QUAD}
+
+
+def agrees(text: str, device: str) -> None:
+    """All levels of the only kernel of a text agree; what the device does not compute on is said so."""
+    module = ktir.parse(text)
+    try:
+        (found,) = verify(module, device)
+    except dfsched.UnsupportedKernel as error:
+        if "does not compute on" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert found.ok, found.first
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_on_spyre(name: str) -> None:
+    """scheduler checklist T4, R6, R9."""
+    agrees(KERNELS[name], "spyre")
+
+
+OTHERS = ("sample", "sample_h", "quad")
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every kernel on one of the other devices in turn; on all of them with SWEEPS=1."""
+    if SWEEPS:
+        return [(name, device) for name in KERNELS for device in OTHERS]
+    return [(name, OTHERS[number % len(OTHERS)]) for number, name in enumerate(KERNELS)]
+
+
+@pytest.mark.parametrize(("name", "device"), pairs())
+def test_on_other_devices(name: str, device: str) -> None:
+    """Other unit names, memory levels, lane counts, and a device without patterns."""
+    agrees(KERNELS[name], DEVICES[device])
