@@ -41,30 +41,40 @@ class OperandFacts:
 
 @frozen
 class NestFacts:
-    """One loop nest with its pipeline: trip counts of the loops, outermost first, vector tile, operands."""
+    """One loop nest with its pipeline: trip counts of the loops, outermost first, vector tile, operands.
+
+    `operations` counts what the compute unit does to one vector, apart from receiving and sending.
+    """
 
     trips: tuple[int, ...]
     tile: tuple[int, ...]
     operands: tuple[OperandFacts, ...]
+    operations: int = 1
 
 
 @frozen
 class ProgramFacts:
-    """What a policy may look at, beside the architecture."""
+    """What a policy may look at, beside the architecture.
+
+    `scratchpad_bytes` is the largest range of a core's scratchpad that the kernel does not use itself.
+    """
 
     program: str
     grid: tuple[int, ...]
     nests: tuple[NestFacts, ...]
+    scratchpad_bytes: int = 0
 
 
 @frozen
 class NestPlan:
     """Decisions for one nest.
 
-    `loop_order`: the loops from the outside in. `tile_sizes`: iterations per tile and loop (1: not tiled).
-    `sunk_loops`: how many point loops go into the stages. `buffer_depths`: copies of each operand's buffer.
+    `loop_order`: the loops from the outside in. `tile_sizes`: iterations per tile and loop (1: every
+    iteration is a tile). `sunk_loops`: how many point loops, from the inside out, go into the stages (the
+    loops with a tile above 1 have point loops). `buffer_depths`: copies of each operand's buffer.
     `hoisted`: operands moved in front of the nest. `instance_loop` and `instances`: the loop spread over
-    equal hardware. `accumulator`: the memory of a reduction's partial result.
+    equal hardware. `accumulator`: the memory of a reduction's partial result. `limit`: what kept tiles from
+    being larger, for people.
     """
 
     loop_order: tuple[int, ...]
@@ -75,6 +85,7 @@ class NestPlan:
     instance_loop: int | None = None
     instances: int = 1
     accumulator: str | None = None
+    limit: str = ""
 
 
 @frozen

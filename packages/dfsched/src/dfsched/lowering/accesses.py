@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attrs import define
+from attrs import define, evolve
 
 from dfsched.dialects import vectorchain as vc
 from dfsched.dialects.agen import CompositeLoadAndStore, CompositeSide, VectorLoad, VectorStore
 from dfsched.dialects.ktdf import TRANSFER_MODE, Cell, DataTransfer
 from dfsched.lowering.errors import LoweringError
-from dfsched.lowering.transfers import box_set, plan_copy
+from dfsched.lowering.transfers import CopyPlan, TimeLoop, box_set, moved_over, plan_copy
 from dfsched.lowering.values import Known
 from ktir.affine import AffineExpr, AffineMap, Const, Dim, simplify
 from ktir.attribute import Attribute
@@ -76,21 +76,10 @@ class Transfers:
             )
 
     def _copy(self, op: DataTransfer, source: Cell, target: Cell) -> None:
-        element = _memref(source.value).element
-        lanes = self.unit.shared.architecture.vector_length((element,))
-        boxes = self._sizes(source, op), self._sizes(target, op)
         strides = [self.unit.views.strides(self.unit.meaning(cell.value, op)) for cell in (source, target)]
-        plan = plan_copy(*boxes, lanes, strides[0], strides[1], op.location)
-        sides = []
-        for cell, sizes, movement in (
-            (source, plan.source_sizes, plan.source_map),
-            (target, plan.target_sizes, plan.target_map),
-        ):
-            map, indices = self._subscripts(cell, op)
-            view = self.unit.views.value(self.unit.meaning(cell.value, op), op)
-            identity = AffineMap.identity(len(sizes))
-            sides.append(CompositeSide(view, map, tuple(indices), box_set(sizes), identity, movement))
-        vector = VectorType((plan.lanes,), element)
+        plan = self._plan(op, strides[0], strides[1])
+        sides = self._sides(op, plan)
+        vector = VectorType((plan.lanes,), _memref(source.value).element)
         if plan.loop is None:
             self.unit.emit(CompositeLoadAndStore.of(sides[0], sides[1], plan.time_set, vector))
             return
@@ -101,6 +90,39 @@ class Transfers:
         copy = CompositeLoadAndStore.of(moved[0], moved[1], plan.time_set, vector)
         zero, upper, one = (self.unit.shared.constant(n) for n in (0, plan.loop[0].extent, 1))
         self.unit.emit(scf.For.build(zero, upper, one, (copy,), iv))
+
+    def copy(self, op: DataTransfer, times: Sequence[TimeLoop]) -> None:
+        """A copy between memories that walks some loops over time.
+
+        The variables of the loops mean their first values.
+        """
+        plan = self._plan(op, None, None)
+        sides = self._sides(op, plan)
+        extents = (*(time.extent for time in times), *plan.extents)
+        source = evolve(sides[0], time_map=moved_over([t.source for t in times], sides[0].time_map, plan))
+        target = evolve(sides[1], time_map=moved_over([t.target for t in times], sides[1].time_map, plan))
+        vector = VectorType((plan.lanes,), _memref(op.source).element)
+        self.unit.emit(CompositeLoadAndStore.of(source, target, box_set(extents or (1,)), vector))
+
+    def _plan(
+        self, op: DataTransfer, source: tuple[int, ...] | None, target: tuple[int, ...] | None
+    ) -> CopyPlan:
+        element = _memref(op.source).element
+        lanes = self.unit.shared.architecture.vector_length((element,))
+        boxes = self._sizes(op.source_cell, op), self._sizes(op.dest_cell, op)
+        return plan_copy(*boxes, lanes, source, target, op.location)
+
+    def _sides(self, op: DataTransfer, plan: CopyPlan) -> list[CompositeSide]:
+        sides = []
+        for cell, sizes, movement in (
+            (op.source_cell, plan.source_sizes, plan.source_map),
+            (op.dest_cell, plan.target_sizes, plan.target_map),
+        ):
+            map, indices = self._subscripts(cell, op)
+            view = self.unit.views.value(self.unit.meaning(cell.value, op), op)
+            identity = AffineMap.identity(len(sizes))
+            sides.append(CompositeSide(view, map, tuple(indices), box_set(sizes), identity, movement))
+        return sides
 
     def _load_and_send(self, op: DataTransfer, source: Cell, target: Cell) -> None:
         sizes = self._sizes(source, op)

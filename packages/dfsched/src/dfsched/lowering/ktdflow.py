@@ -14,8 +14,8 @@ from dfsched.lowering.functions import check_structured, grid_size, map_function
 from dfsched.lowering.hazards import place_signals
 from dfsched.lowering.stage_graph import local_edges, topological
 from dfsched.lowering.stage_units import StageUnits, assign_units
+from dfsched.passes.loop_nests import LOOP, OPERAND
 from ktir.analysis import DefUse
-from ktir.dialects import scf
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.ir import Operation, Region, Value
@@ -54,6 +54,10 @@ def _post_order_stages(op: Operation) -> list[Stage]:
     if isinstance(op, Stage):
         found.append(op)
     return found
+
+
+_MARKS = ("loop_type", LOOP, OPERAND)
+"""Attributes of the schedule that nobody needs any more."""
 
 
 @define
@@ -109,4 +113,4 @@ class _Rewriter:
             for region in op.regions
         ]
         changed = op.replace(operands=operands, regions=regions)
-        return changed.replace(attributes={"loop_type": None}) if isinstance(op, scf.For) else changed
+        return changed.replace(attributes={name: None for name in _MARKS if name in op.attributes})

@@ -13,7 +13,7 @@ from dfsched.dialects.dataflow import GetLogicalMemoryView, GetUnit
 from dfsched.errors import ArchitectureError
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.symbols import DerivedSymbol
-from dfsched.lowering.values import Address, Buffer, Known, Meaning, Runtime, View
+from dfsched.lowering.values import Address, Buffer, Known, Meaning, Rotating, Runtime, View
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import StringAttr
@@ -58,7 +58,7 @@ class MemoryViews:
                 return
             case _:
                 source = unit.meaning(op.operands[0], op)
-        if isinstance(source, Buffer) and isinstance(op, memref.Cast):
+        if isinstance(source, Buffer | Rotating) and isinstance(op, memref.Cast):
             unit.meanings[op.results[0]] = source
             return
         if not isinstance(source, View):
@@ -121,7 +121,7 @@ class MemoryViews:
         match meaning:
             case View(strides=strides):
                 return strides
-            case Buffer(type=type):
+            case Buffer(type=type) | Rotating(type=type):
                 return row_major(type.static_shape())
             case _:
                 return None
@@ -135,6 +135,8 @@ class MemoryViews:
                 return self._view(meaning)
             case Buffer():
                 return self._buffer(meaning)
+            case Rotating(view=view):
+                return view
             case _:
                 raise LoweringError.at(op.location, f"'{op.name}' uses a memref that is no memory")
 
@@ -204,6 +206,12 @@ class MemoryViews:
         shape = buffer.type.static_shape()
         kind = self._kind(buffer.type.memory_space, buffer.op)
         return self._make(kind, buffer.start, shape, row_major(shape), buffer.type.element, buffer.op)
+
+    def at_runtime(self, buffer: Buffer, start: Runtime) -> Value:
+        """A view like that of a buffer, at a byte address that is only known while the program runs."""
+        shape = buffer.type.static_shape()
+        kind = self._kind(buffer.type.memory_space, buffer.op)
+        return self._make(kind, start, shape, row_major(shape), buffer.type.element, buffer.op)
 
     def _view(self, view: View) -> Value:
         op = view.op

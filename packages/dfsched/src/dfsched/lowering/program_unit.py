@@ -20,11 +20,16 @@ from dfsched.dialects.dataflow import (
     SyncSend,
 )
 from dfsched.dialects.ktdf import (
+    BufferPhase,
     CreateToken,
     DataTransfer,
+    DeriveSize,
     FifoAllocate,
     FifoSlotType,
+    LinearizeIndex,
+    Parallel,
     ReadFromFifo,
+    SelectMemref,
     WriteToFifo,
 )
 from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
@@ -32,8 +37,10 @@ from dfsched.dialects.symbol import CreateId, CreateSymbol
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
 from dfsched.lowering.accesses import Transfers
 from dfsched.lowering.compute import Computation
+from dfsched.lowering.copies import CopyNests
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.function_builder import FunctionBuilder
+from dfsched.lowering.loops import Loops
 from dfsched.lowering.memory_views import MemoryViews
 from dfsched.lowering.pruning import prune
 from dfsched.lowering.unit_kinds import UnitKind, UnitKinds
@@ -79,6 +86,9 @@ class ProgramUnitBuilder:
     views: MemoryViews = field(init=False)
     computation: Computation = field(init=False)
     transfers: Transfers = field(init=False)
+    loops: Loops = field(init=False)
+    copies: CopyNests = field(init=False)
+    _active: tuple[bool, ...] = field(init=False)
     _out: list[Operation] = field(factory=list)
     _known: dict[tuple[int, ...], Value] = field(factory=dict)
     _symbols: dict[int, Value] = field(factory=dict)
@@ -88,6 +98,9 @@ class ProgramUnitBuilder:
         self.views = MemoryViews(self)
         self.computation = Computation(self)
         self.transfers = Transfers(self)
+        self.loops = Loops(self)
+        self.copies = CopyNests(self)
+        self._active = (True,) * self.rows
         for argument in self.shared.function.arguments:
             number = self.shared.symbols.input_of(self.shared.function, argument)
             if number is None:
@@ -102,6 +115,7 @@ class ProgramUnitBuilder:
 
     def build(self, work: Sequence[Operation]) -> ProgramUnit:
         """The program unit; `work` are the operations of the function that are not prelude."""
+        self.loops.prepare(work)
         self.walk(work)
         operations = prune([*self.head, *self._out])
         handles = [unit.handles[0] for unit in self.kind.units]
@@ -159,14 +173,7 @@ class ProgramUnitBuilder:
         meaning = self.meaning(value, at)
         match meaning:
             case Known() if value.type == I1:
-                if meaning.uniform is not None:
-                    return self.shared.constant(IntegerAttr(meaning.uniform, I1))
-                ne = arith.CmpI.create(
-                    (self.known_value(meaning), self.shared.constant(0)),
-                    (I1,),
-                    {"predicate": IntegerAttr(arith.CmpIPredicate.NE)},
-                )
-                return self.emit(ne)
+                return self.scalar_known(meaning)
             case Known():
                 return self.known_value(meaning)
             case Runtime(value=new):
@@ -175,6 +182,17 @@ class ProgramUnitBuilder:
                 return self.runtime(meaning).value
             case _:
                 raise LoweringError.at(at.location, f"'{at.name}' uses '{value.type}' as a scalar")
+
+    def scalar_known(self, known: Known) -> Value:
+        """A known truth value."""
+        if known.uniform is not None:
+            return self.shared.constant(IntegerAttr(known.uniform, I1))
+        ne = arith.CmpI.create(
+            (self.known_value(known), self.shared.constant(0)),
+            (I1,),
+            {"predicate": IntegerAttr(arith.CmpIPredicate.NE)},
+        )
+        return self.emit(ne)
 
     def runtime(self, meaning: Meaning) -> Runtime:
         """A number as a value of the new program."""
@@ -211,7 +229,8 @@ class ProgramUnitBuilder:
         match op:
             case ExecuteOn():
                 if self.kinds.runs(self.kind, op.units):
-                    self.walk(op.body.block.operations)
+                    members = self.kinds.members(self.kind, op.units)
+                    self._for_members(members, lambda: self.walk(op.body.block.operations))
             case Signal():
                 self._signal(op)
             case CreateToken() | FifoAllocate() | tensor.Empty():
@@ -225,7 +244,18 @@ class ProgramUnitBuilder:
             case arith.Constant():
                 self._constant(op)
             case scf.For():
-                self._loop(op)
+                if not self.copies.nest(op):
+                    self.loops.loop(op)
+            case Parallel():
+                self.loops.parallel(op)
+            case DeriveSize():
+                self.loops.derive(op)
+            case LinearizeIndex():
+                self.loops.linearize(op)
+            case BufferPhase():
+                self.meanings[op.phase] = Nothing()
+            case SelectMemref():
+                self.loops.select(op)
             case scf.If():
                 self._branch(op)
             case UnrealizedConversionCast():
@@ -321,30 +351,7 @@ class ProgramUnitBuilder:
 
     # -- control flow
 
-    def _loop(self, op: scf.For) -> None:
-        bounds = [self.scalar(value, op) for value in op.operands[:3]]
-        inits = [self._carried(value, op) for value in op.inits]
-        iv = BlockArgument(op.induction_variable.type, op.induction_variable.name)
-        carried = [BlockArgument(new.type, old.name) for old, new in zip(op.carried, inits, strict=True)]
-        self.meanings[op.induction_variable] = Runtime(iv)
-        self.meanings.update({old: _held(new) for old, new in zip(op.carried, carried, strict=True)})
-
-        def body() -> None:
-            self.walk(op.body.block.operations[:-1])
-            yielded = [self._carried(value, op) for value in op.body.block.terminator.operands]
-            self.emit(scf.Yield.create(yielded))
-
-        operations = self.nested(body)
-        loop = scf.For.create(
-            (*bounds, *inits),
-            [value.type for value in inits],
-            regions=(Region.of(operations, (iv, *carried)),),
-            location=op.location,
-        )
-        self.emit(loop)
-        self.meanings.update({old: _held(new) for old, new in zip(op.outputs, loop.outputs, strict=True)})
-
-    def _carried(self, value: Value, op: Operation) -> Value:
+    def carried(self, value: Value, op: Operation) -> Value:
         """A value that a loop carries: a scalar, or a tensor as a vector."""
         return self.vector(value, op) if isinstance(value.type, TensorType) else self.scalar(value, op)
 
@@ -426,13 +433,25 @@ class ProgramUnitBuilder:
         groups = self.kinds.signal_peers(self.kind, op)
         if groups is None:
             return
-        peers = [self.mapping(group) for group in groups]
-        for peer in peers:
-            self.emit(SyncSend.of(peer))
-        for peer in peers:
-            self.emit(SyncReceive.create((peer,)))
 
+        def meet() -> None:
+            peers = [self.mapping(group) for group in groups]
+            for peer in peers:
+                self.emit(SyncSend.of(peer))
+            for peer in peers:
+                self.emit(SyncReceive.create((peer,)))
 
-def _held(value: Value) -> Meaning:
-    """What a carried value of the new program is."""
-    return Vector(value) if isinstance(value.type, VectorType) else Runtime(value)
+        self._for_members(self.kinds.members(self.kind, op.units), meet)
+
+    def _for_members(self, members: Sequence[bool], build: Callable[[], None]) -> None:
+        """What `build` emits, for some of the units of the kind only."""
+        wanted = tuple(a and b for a, b in zip(members, self._active, strict=True))
+        if wanted == self._active:
+            build()
+            return
+        flag = self.scalar_known(Known(tuple(int(member) for member in wanted)))
+        outer, self._active = self._active, wanted
+        inner = self.nested(build)
+        self._active = outer
+        region = Region.of((*inner, scf.Yield.create()))
+        self.emit(scf.If.create((flag,), regions=(region, Region())))

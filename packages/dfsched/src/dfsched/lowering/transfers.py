@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from dfsched.lowering.errors import LoweringError
-from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim
+from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, simplify
 from ktir.location import Location
 
-__all__ = ["CopyPlan", "Walk", "box_set", "plan_copy"]
+__all__ = ["CopyPlan", "TimeLoop", "Walk", "box_set", "moved_over", "plan_copy"]
 
 
 def box_set(sizes: Sequence[int]) -> AffineSet:
@@ -33,6 +33,15 @@ class Walk:
     dimension: int
     extent: int
     step: int
+
+
+@frozen
+class TimeLoop:
+    """A loop as a time dimension: steps, and what source and target subscripts advance per step."""
+
+    extent: int
+    source: tuple[int, ...]
+    target: tuple[int, ...]
 
 
 @frozen
@@ -116,6 +125,17 @@ def plan_copy(
         _moving(len(target), [b for _, b in kept]),
         loop,
     )
+
+
+def moved_over(loops: Sequence[Sequence[int]], inner: AffineMap, plan: CopyPlan) -> AffineMap:
+    """The movement of one side over outer loops (what a step of each adds) and the steps of the plan."""
+    own = [Dim(i + len(loops)) for i in range(inner.num_dims)]
+    results: list[AffineExpr] = [
+        expr.replace(own, ()) if plan.extents else Const(0) for expr in inner.results
+    ]
+    for position, moves in enumerate(loops):
+        results = [expr + Dim(position) * step for expr, step in zip(results, moves, strict=True)]
+    return AffineMap(max(1, len(loops) + len(plan.extents)), 0, tuple(simplify(expr) for expr in results))
 
 
 def _walks(sizes: Sequence[int], lanes: int) -> list[Walk]:

@@ -78,6 +78,15 @@ class UnitKinds:
             self.resolve(operand, self.uses.root, "for unit operand")[0] == kind.name for operand in operands
         )
 
+    def members(self, kind: UnitKind, operands: Sequence[Value]) -> tuple[bool, ...]:
+        """For every unit of a kind, whether it is among some operands of an `execute_on` or a signal."""
+        named: set[str] = set()
+        for operand in operands:
+            name, handles = self.resolve(operand, self.uses.root, "for unit operand")
+            if name == kind.name:
+                named.update(handle.unit_name.value for handle in handles)
+        return tuple(unit.unit_name.value in named for unit in kind.units)
+
     def partners(self, kind: UnitKind, endpoint: Attribute, location: Location) -> list[Value]:
         """For every unit of `kind`, the handle of the endpoint's kind on the same core and corelet."""
         if not isinstance(endpoint, StringAttr):
@@ -117,7 +126,11 @@ class UnitKinds:
         for name, units in operands:
             if name != kind.name:
                 peers.setdefault(name, []).append(units)
-        own_corelets = {unit.corelet for unit in kind.units}
+        own_corelets = {
+            unit.corelet
+            for unit, member in zip(kind.units, self.members(kind, op.units), strict=True)
+            if member
+        }
         found: list[list[Value]] = []
         for name, groups in peers.items():
             corelets = {unit.corelet for group in groups for unit in group}

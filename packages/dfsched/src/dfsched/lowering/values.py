@@ -7,7 +7,7 @@ from attrs import frozen
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, Type
 
-__all__ = ["Address", "Buffer", "Known", "Meaning", "Nothing", "Runtime", "Vector", "View"]
+__all__ = ["Address", "Buffer", "Known", "Meaning", "Nothing", "Rotating", "Runtime", "Vector", "View"]
 
 
 @frozen
@@ -75,8 +75,16 @@ class Buffer:
 
 
 @frozen
+class Rotating:
+    """The copy of a rotating buffer that the current iteration uses, as a view of the new program."""
+
+    view: Value
+    type: MemRefType
+
+
+@frozen
 class Nothing:
     """A value that has no counterpart in DataflowIR: tokens, queue slots, empty tensors."""
 
 
-Meaning = Known | Address | Runtime | Vector | View | Buffer | Nothing
+Meaning = Known | Address | Runtime | Vector | View | Buffer | Rotating | Nothing

@@ -1,8 +1,11 @@
 """`select-plan`: ask the policy once per program and put its `Plan` on the program.
 
-Takes programs with three-stage pipelines. Leaves the attribute ``ktdf.plan`` on every program function
-that has pipelines; nothing else changes. Fields pinned in the options override the policy's in every
-nest. A decision for which the pass that carries it out is not built is an error that names it.
+Takes programs with three-stage pipelines. Leaves the attribute ``ktdf.plan`` on every program function that
+has pipelines, and marks what the plan speaks of: ``ktdf.nest`` on pipelines, ``ktdf.loop`` on their loops,
+``ktdf.operand`` on the transfers of loads and stores. Fields pinned in the options override the policy's,
+in every nest, or in one (``"local_schedule_0[1].tile_sizes"``); what depends on a pinned field and is not
+pinned itself is decided again. Sizes beyond a trip count are clipped with a remark. A decision for which
+the pass that carries it out is not built is an error that names it.
 
 After::
 
@@ -11,37 +14,49 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
+from attrs import frozen
 
-from dfsched.architecture import kind_text
+from dfsched import policies
+from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, LoopTypeAttr, Pipeline
+from dfsched.passes.address_assignment import pinned_ranges
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag
 from dfsched.passes.simplify_loops import static_trips
 from dfsched.plan import PLAN, NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
-from ktir.dialects import func, scf
+from ktir.attribute import Attribute
+from ktir.attributes import IntegerAttr
+from ktir.dialects import func, linalg, scf
 from ktir.dialects.builtin import Module
 from ktir.grid import grid_of
-from ktir.ir import Operation
-from ktir.types import MemRefType, bit_width
+from ktir.ir import Block, Operation, Region, Value
+from ktir.types import I64, MemRefType, bit_width
 
 __all__ = ["PASS", "plans_of", "program_facts", "run"]
 
 
 def run(module: Module, context: PassContext) -> Module:
     """Plan every program, nested modules included."""
+    return _in_module(module, context, _free_scratchpad(module, context.architecture))
+
+
+def _in_module(module: Module, context: PassContext, free: int) -> Module:
     operations: list[Operation] = []
     for op in module.operations:
         match op:
             case Module():
-                op = run(op, context)
+                op = _in_module(op, context, free)
             case func.Func() if any(isinstance(inner, Pipeline) for inner in op.walk()):
-                op = op.replace(attributes={PLAN: _plan(op, context).to_attribute()})
+                plan = _plan(op, context, free)
+                op = _marked(op).replace(attributes={PLAN: plan.to_attribute()})
         operations.append(op)
     return module.with_operations(tuple(operations))
 
@@ -54,37 +69,126 @@ def plans_of(module: Operation) -> tuple[Plan, ...]:
     return tuple(Plan.from_attribute(op.attributes[PLAN]) for op in module.walk() if PLAN in op.attributes)
 
 
-def _plan(function: func.Func, context: PassContext) -> Plan:
-    facts = program_facts(function)
+def _free_scratchpad(module: Module, architecture: Architecture) -> int:
+    """Bytes of the largest range of the scratchpad that the kernel does not use itself."""
+    pad = architecture.scratchpad
+    if pad is None or pad.size is None:
+        return 0
+    end, largest = 0, 0
+    for low, high in (*pinned_ranges(module, architecture).get(pad.kind, ()), (pad.size, pad.size)):
+        largest = max(largest, min(low, pad.size) - end)
+        end = max(end, high)
+    return largest
+
+
+def _plan(function: func.Func, context: PassContext, free: int) -> Plan:
+    facts = attrs.evolve(program_facts(function), scratchpad_bytes=free)
     plan = context.options.policy(facts, context.architecture)
     if len(plan.nests) != len(facts.nests):
         raise ScheduleError.at(
             function.location, f"the policy planned {len(plan.nests)} nests of {len(facts.nests)}"
         )
-    known = {entry.name for entry in attrs.fields(NestPlan)}
-    unknown = sorted(set(context.options.pins) - known)
-    if unknown:
+    pins = _Pins.of(context.options.pins, function)
+    nests = tuple(
+        pins.applied(nest, fact, number, context)
+        for number, (nest, fact) in enumerate(zip(plan.nests, facts.nests, strict=True))
+    )
+    for nest, fact in zip(nests, facts.nests, strict=True):
+        _check(function, nest, fact)
+    return attrs.evolve(plan, nests=nests)
+
+
+@frozen
+class _Pins:
+    """Fields given by hand, for all nests of a program and for single ones."""
+
+    function: func.Func
+    everywhere: Mapping[str, object]
+    single: Mapping[int, Mapping[str, object]]
+
+    @classmethod
+    def of(cls, pins: Mapping[str, object], function: func.Func) -> _Pins:
+        known = sorted(entry.name for entry in attrs.fields(NestPlan))
+        everywhere: dict[str, object] = {}
+        single: dict[int, dict[str, object]] = {}
+        for key, value in pins.items():
+            match = re.fullmatch(r"(?:(?P<program>[^\[]+)\[(?P<nest>\d+)\]\.)?(?P<field>\w+)", key)
+            name = key if match is None else match["field"]
+            if match is None or name not in known:
+                raise ScheduleError.at(
+                    function.location, f"a plan has no field '{name}'; fields of a nest: {', '.join(known)}"
+                )
+            if match["program"] is None:
+                everywhere[name] = value
+            elif match["program"] == function.symbol:
+                single.setdefault(int(match["nest"]), {})[name] = value
+        return cls(function, everywhere, single)
+
+    def applied(self, nest: NestPlan, facts: NestFacts, number: int, context: PassContext) -> NestPlan:
+        """A nest's plan with the pinned fields; fields that follow from them decided again."""
+        pins: dict[str, Any] = {**self.everywhere, **self.single.get(number, {})}
+        loops, operands = len(facts.trips), len(facts.operands)
+        for name, count in (("tile_sizes", loops), ("buffer_depths", operands)):
+            if isinstance(pins.get(name), int):
+                pins[name] = (pins[name],) * count
+        pins = {name: tuple(v) if isinstance(v, list) else v for name, v in pins.items()}
+        if "tile_sizes" in pins:
+            sizes = _numbers(self.function, "tile_sizes", pins["tile_sizes"], loops)
+            clipped = tuple(min(size, trip) for size, trip in zip(sizes, facts.trips, strict=True))
+            if clipped != sizes:
+                context.warn(
+                    self.function.location,
+                    f"tile sizes {list(sizes)} of nest {number} are clipped to its trips: {list(clipped)}",
+                )
+            pins["tile_sizes"] = clipped
+            again = policies.tiled_plan(facts, clipped, context.architecture, limit="pinned")
+            nest = attrs.evolve(
+                nest,
+                sunk_loops=again.sunk_loops,
+                instance_loop=again.instance_loop,
+                instances=again.instances,
+                limit=again.limit,
+            )
+        return attrs.evolve(nest, **pins)
+
+
+def _numbers(function: func.Func, name: str, value: object, count: int) -> tuple[int, ...]:
+    """A field of the plan as so many positive numbers; `ScheduleError` otherwise."""
+    numbers = tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
+    if not isinstance(value, tuple) or len(numbers) != len(value) or any(number < 1 for number in numbers):
+        raise ScheduleError.at(
+            function.location, f"plan field '{name}' must hold positive numbers, not {value}"
+        )
+    if len(numbers) != count:
+        raise ScheduleError.at(
+            function.location, f"plan field '{name}' has {len(numbers)} entries, but the nest has {count}"
+        )
+    return numbers
+
+
+def _check(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
+    """The plan fits the nest, and everything in it is built."""
+    loops = len(facts.trips)
+    sizes = _numbers(function, "tile_sizes", nest.tile_sizes, loops)
+    _numbers(function, "buffer_depths", nest.buffer_depths, len(facts.operands))
+    if sorted(nest.loop_order) != list(range(loops)):
         raise ScheduleError.at(
             function.location,
-            f"a plan has no field '{unknown[0]}'; fields of a nest: {', '.join(sorted(known))}",
+            f"plan field 'loop_order' must order the loops 0 to {loops - 1}, not {list(nest.loop_order)}",
         )
-    pins: dict[str, Any] = dict(context.options.pins)
-    nests = tuple(attrs.evolve(nest, **pins) for nest in plan.nests)
-    plan = attrs.evolve(plan, nests=nests)
-    for nest, fact in zip(plan.nests, facts.nests, strict=True):
-        _check_built(function, nest, fact)
-    return plan
-
-
-def _check_built(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
-    loops = len(facts.trips)
+    points = sum(size > 1 for size in sizes)
+    if not 0 <= nest.sunk_loops <= loops:
+        raise ScheduleError.at(
+            function.location,
+            f"plan field 'sunk_loops' is {nest.sunk_loops}, but the nest has {points} point loops",
+        )
+    if nest.instances < 1 or not (nest.instance_loop is None or 0 <= nest.instance_loop < loops):
+        raise ScheduleError.at(
+            function.location,
+            f"the plan spreads loop {nest.instance_loop} of {loops} over {nest.instances} instances",
+        )
     missing = [
-        (nest.loop_order != tuple(range(loops)), "loop_order", "loop interchange"),
-        (any(size != 1 for size in nest.tile_sizes), "tile_sizes", "tile-scf-for-loops"),
-        (nest.sunk_loops != 0, "sunk_loops", "stage-coarsening"),
-        (any(depth != 1 for depth in nest.buffer_depths), "buffer_depths", "double-buffering"),
         (bool(nest.hoisted), "hoisted", "broadcast-promotion"),
-        (nest.instances != 1, "instances", "parallelize-loops-across-instances"),
         (nest.accumulator is not None, "accumulator", "map-reduction-partials"),
     ]
     for asked, name, needed in missing:
@@ -94,18 +198,8 @@ def _check_built(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
             )
 
 
-def program_facts(function: func.Func) -> ProgramFacts:
-    """What a policy is told about a program with three-stage pipelines."""
-    definitions = Definitions(function)
-    nests = tuple(
-        _nest_facts(op, definitions)
-        for op in function.walk()
-        if isinstance(op, Pipeline) and not any(isinstance(a, Pipeline) for a in definitions.ancestors(op))
-    )
-    return ProgramFacts(function.symbol, grid_of(function) or (1,), nests)
-
-
-def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:
+def _nest_loops(pipeline: Pipeline, definitions: Definitions) -> list[scf.For]:
+    """The loops of a pipeline's nest, outermost first."""
     loops: list[scf.For] = []
     for ancestor in definitions.ancestors(pipeline):
         if not isinstance(ancestor, scf.For) or not isinstance(
@@ -113,7 +207,68 @@ def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:
         ):
             break
         loops.append(ancestor)
-    loops.reverse()
+    return loops[::-1]
+
+
+def _nest_pipelines(function: func.Func, definitions: Definitions) -> list[Pipeline]:
+    """The pipelines of a program that are in no other, in program order."""
+    return [
+        op
+        for op in function.walk()
+        if isinstance(op, Pipeline) and not any(isinstance(a, Pipeline) for a in definitions.ancestors(op))
+    ]
+
+
+def _marked(function: func.Func) -> func.Func:
+    """The function with the numbers of nests, loops and operands on what they stand for."""
+    definitions = Definitions(function)
+    nests: dict[Block, int] = {}
+    loops: dict[Value, LoopTag] = {}
+    operands: dict[Operation, int] = {}
+    for number, pipeline in enumerate(_nest_pipelines(function, definitions)):
+        nests[pipeline.body.block] = number
+        for position, loop in enumerate(_nest_loops(pipeline, definitions)):
+            loops[loop.induction_variable] = LoopTag(number, position)
+        operands.update({op: i for i, (_, op) in enumerate(_memory_transfers(pipeline))})
+    marks: dict[Operation, dict[str, Attribute]] = {}
+    for op in function.walk():
+        match op:
+            case Pipeline() if op.body.block in nests:
+                marks[op] = {NEST: IntegerAttr(nests[op.body.block], I64)}
+            case scf.For() if op.induction_variable in loops:
+                marks[op] = {LOOP: loops[op.induction_variable].attribute()}
+            case DataTransfer() if op in operands:
+                marks[op] = {OPERAND: IntegerAttr(operands[op], I64)}
+    return _with_attributes(function, marks)
+
+
+def _with_attributes(function: func.Func, marks: Mapping[Operation, Mapping[str, Attribute]]) -> func.Func:
+    def rebuilt(op: Operation) -> Operation:
+        regions = [
+            Region(
+                tuple(
+                    block.replace(operations=[rebuilt(inner) for inner in block.operations])
+                    for block in region.blocks
+                )
+            )
+            for region in op.regions
+        ]
+        return op.replace(attributes=marks.get(op, {}), regions=regions)
+
+    new = rebuilt(function)
+    assert isinstance(new, func.Func)
+    return new
+
+
+def program_facts(function: func.Func) -> ProgramFacts:
+    """What a policy is told about a program with three-stage pipelines."""
+    definitions = Definitions(function)
+    nests = tuple(_nest_facts(op, definitions) for op in _nest_pipelines(function, definitions))
+    return ProgramFacts(function.symbol, grid_of(function) or (1,), nests)
+
+
+def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:
+    loops = _nest_loops(pipeline, definitions)
     variables = [loop.induction_variable for loop in loops]
     operands = []
     tile: tuple[int, ...] = ()
@@ -137,7 +292,8 @@ def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:
             )
         )
     trips = tuple(static_trips(loop, definitions) or 0 for loop in loops)
-    return NestFacts(trips, tile, tuple(operands))
+    work = sum(len(op.body.block.operations) - 1 for op in pipeline.walk() if isinstance(op, linalg.Generic))
+    return NestFacts(trips, tile, tuple(operands), max(1, work))
 
 
 def _memory_transfers(pipeline: Pipeline) -> Iterator[tuple[bool, DataTransfer]]:
