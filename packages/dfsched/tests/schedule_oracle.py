@@ -15,14 +15,21 @@ import attrs
 import numpy as np
 
 from dfsched.dialects.ktdf import (
+    BufferPhase,
     Cell,
     CreateToken,
     DataTransfer,
+    DeriveSize,
     FifoAllocate,
     FifoSlotType,
+    LinearizeIndex,
+    Parallel,
+    ParallelYield,
     Pipeline,
     Private,
     ReadFromFifo,
+    ReserveSize,
+    SelectMemref,
     Stage,
     WriteToFifo,
 )
@@ -87,6 +94,7 @@ INTEGERS = {
     arith.DivUI: lambda a, b: a // b,
     arith.RemUI: lambda a, b: a % b,
     arith.CeilDivSI: lambda a, b: -(-a // b),
+    arith.CeilDivUI: lambda a, b: -(-a // b),
 }
 FLOATS = {
     arith.AddF: np.add,
@@ -112,6 +120,8 @@ class Tile:
         self.grid = grid
         self.memories = memories
         self.env: dict[Value, Any] = {}
+        self.loops: dict[Value, tuple[int, int]] = {}
+        self.tile_size = 3  # what open sizes are while they are open
 
     def run(self, operations: tuple[Operation, ...]) -> None:
         for op in operations:
@@ -149,7 +159,8 @@ class Tile:
                     source.array, source.offset + offset, tuple(op.static_strides), tuple(op.static_sizes)
                 )
             case memref.Alloc():
-                shape = op.memref.type.static_shape()
+                sizes = iter([env[size] for size in op.sizes])
+                shape = tuple(next(sizes) if extent is None else extent for extent in op.memref.type.shape)
                 array = np.full(math.prod(shape), np.nan, DTYPES[str(op.memref.type.element)])
                 env[op.memref] = Memory(array, 0, row_major(shape), shape)
             case UnrealizedConversionCast():
@@ -159,9 +170,35 @@ class Tile:
                 array = np.frombuffer(self.memory(type), dtype, math.prod(shape), env[op.inputs[0]])
                 env[op.outputs[0]] = Memory(array, 0, row_major(shape), shape)
             case scf.For():
-                for i in range(env[op.lower], env[op.upper], env[op.step]):
+                values = range(env[op.lower], env[op.upper], env[op.step])
+                for number, i in enumerate(values):
                     env[op.induction_variable] = i
+                    self.loops[op.induction_variable] = (number, len(values))
                     self.run(op.body.block.operations)
+            case Parallel():
+                values = range(env[op.lower[0]], env[op.upper[0]], env[op.step[0]])
+                chunk = -(-len(values) // op.num_instances.value)
+                for number, i in enumerate(values):
+                    env[op.induction_variables[0]], env[op.instance] = i, number // chunk
+                    self.run(op.body.block.operations)
+            case ReserveSize():
+                step = op.divisibility.value
+                env[op.size] = -(-max(self.tile_size, op.min_value.value) // step) * step
+            case DeriveSize():
+                rest = env[op.total_size]
+                for variable, size in zip(op.loop_variables, op.tile_sizes, strict=True):
+                    rest = min(max(rest - env[variable] * env[size], 0), env[size])
+                env[op.size] = rest
+            case LinearizeIndex():
+                env[op.index] = sum(env[v] * env[s] for v, s in zip(op.variables, op.strides, strict=True))
+            case BufferPhase():
+                count = 0
+                for variable in op.indices:
+                    number, trips = self.loops[variable]
+                    count = count * trips + number
+                env[op.phase] = count % op.num_phases.value
+            case SelectMemref():
+                env[op.selected] = env[op.candidates[env[op.phase]]]
             case scf.If():
                 region = op.then_region if env[op.condition] else op.else_region
                 for block in region.blocks:
@@ -189,7 +226,7 @@ class Tile:
                 env[op.result] = None
             case linalg.Generic():
                 self.generic(op)
-            case scf.Yield() | func.Return():
+            case scf.Yield() | func.Return() | ParallelYield() | memref.Dealloc():
                 pass
             case _:
                 raise NotImplementedError(op.name)

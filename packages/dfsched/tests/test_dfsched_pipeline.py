@@ -197,9 +197,16 @@ def test_report_and_files(tmp_path: Path) -> None:
     compiled = dfsched.compile(ktir.parse(KERNEL), "sample", SCHEDULE)
     (program,) = compiled.report.programs
     assert program.tiles == 1
-    assert [p.iterations for p in program.pipelines] == [4, None] or len(program.pipelines) == 2
-    assert program.pipelines[0].units == ("MNILU", "L1LU", "SFU", "L1SU", "MNISU")
-    assert program.pipelines[0].bytes_moved == (128, 128, 0, 128, 128)
+    tiles, vectors, rest = program.pipelines  # 64 columns: tiles and vectors; 8 columns of 4 rows: one vector
+    assert [p.iterations for p in program.pipelines] == [1, 4, 1]
+    assert tiles.units == ("MNILU", "MNISU")
+    assert tiles.bytes_moved == (4 * 128, 4 * 128)
+    assert vectors.units == ("L1LU", "SFU", "L1SU")
+    assert vectors.bytes_moved == (128, 0, 128)
+    assert rest.units == ("MNILU", "L1LU", "SFU", "L1SU", "MNISU")
+    assert [nest.tile_sizes for nest in program.nests] == [(4, 1), (1, 1)]
+    assert program.memory_bytes == (("L1", max(b.address + b.size for b in program.buffers)),)
+    assert "nest 0: tiles of 4 x 1, 2 copies of a buffer, loop 0 over 2 instances" in str(compiled.report)
     compiled.write(tmp_path / "out")
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["kernel"] == "double"

@@ -275,25 +275,64 @@ def test_plan_stands_on_the_program(device: str) -> None:
     assert facts.nests[0].trips == (8, 256 // lanes)
     assert [operand.is_store for operand in facts.nests[0].operands] == [False, False, True]
     assert facts.nests[0].operands[0].dims == (0, 1)
+    assert facts.nests[0].operations == 1
+    assert facts.scratchpad_bytes == compiled.architecture.scratchpad.size
     (plan,) = compiled.plans
-    assert plan.nests == (NestPlan((0, 1), (1, 1), (1, 1, 1)),)
+    (nest,) = plan.nests
+    assert (nest.loop_order, nest.buffer_depths) == ((0, 1), (2, 2, 2))
+    assert nest.sunk_loops == sum(size > 1 for size in nest.tile_sizes)
     assert Plan.from_json(plan.to_json()) == plan
     assert Plan.from_attribute(plan.to_attribute()) == plan
 
 
 def test_plans_that_cannot_be_carried_out() -> None:
-    """A pinned decision names the pass that is missing; unknown fields are refused."""
+    """A pinned decision that does not fit the nest says so; unknown fields are refused."""
     module = ktir.parse(BLEND)
     for pins, message in (
-        ({"sunk_loops": 1}, "needs the pass 'stage-coarsening', which is not built yet"),
-        ({"buffer_depths": (2, 2, 2)}, "needs the pass 'double-buffering'"),
+        ({"hoisted": (0,)}, "needs the pass 'broadcast-promotion', which is not built yet"),
+        ({"accumulator": "L1"}, "needs the pass 'map-reduction-partials'"),
         ({"colour": 1}, "a plan has no field 'colour'"),
+        ({"local_schedule_0[0].colour": 1}, "a plan has no field 'colour'"),
+        ({"tile_sizes": (2, 2, 2)}, "'tile_sizes' has 3 entries, but the nest has 2"),
+        ({"tile_sizes": (0, 2)}, "'tile_sizes' must hold positive numbers"),
+        ({"tile_sizes": "large"}, "'tile_sizes' must hold positive numbers"),
+        ({"buffer_depths": (2,)}, "'buffer_depths' has 1 entries, but the nest has 3"),
+        ({"loop_order": (0, 0)}, r"'loop_order' must order the loops 0 to 1, not \[0, 0\]"),
+        ({"sunk_loops": 3}, "'sunk_loops' is 3"),
+        ({"instances": 0}, "spreads loop"),
+        (
+            {"tile_sizes": (4, 4), "instances": 7, "instance_loop": 0},
+            "over 7 instances, but the device has 2",
+        ),
     ):
         with pytest.raises(dfsched.ScheduleError, match=message):
             dfsched.compile(module, "sample", dfsched.Options(emit="schedule", pins=pins))
     with pytest.raises(ValueError, match="not a plan"):
         Plan.from_json("{}")
     assert select_plan.plans_of(module) == ()
+
+
+def test_pins() -> None:
+    """Fields by hand: for all nests or one; what follows from tile sizes follows; sizes are clipped."""
+
+    def compiled(**pins: object) -> tuple[NestPlan, dfsched.Compiled]:
+        options = dfsched.Options(emit="schedule", pins=pins)
+        made = dfsched.compile(ktir.parse(BLEND), "sample", options)
+        return made.plans[0].nests[0], made
+
+    nest, made = compiled(tile_sizes=(4, 100))
+    assert (nest.tile_sizes, nest.sunk_loops, nest.instances, nest.limit) == ((4, 4), 2, 2, "pinned")
+    assert any("clipped to its trips: [4, 4]" in str(remark) for remark in made.remarks)
+    nest, _ = compiled(tile_sizes=1, buffer_depths=1)
+    assert (nest.tile_sizes, nest.buffer_depths, nest.sunk_loops) == ((1, 1), (1, 1, 1), 0)
+    nest, _ = compiled(**{"local_schedule_0[0].tile_sizes": [2, 2], "local_schedule_7[0].tile_sizes": [3, 3]})
+    assert (nest.tile_sizes, nest.instance_loop, nest.instances) == ((2, 2), 0, 2)
+    nest, made = compiled(tile_sizes=(2, 2), loop_order=(1, 0))
+    assert [
+        op.attributes["ktdf.loop"].elements[1].value
+        for op in made.schedule_ir.walk()
+        if "ktdf.loop" in op.attributes
+    ][:2] == [1, 0]
 
 
 # -- routes

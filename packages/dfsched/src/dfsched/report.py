@@ -11,10 +11,11 @@ from attrs import frozen
 
 from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
-from dfsched.dialects.ktdf import DataTransfer, Pipeline, Stage
+from dfsched.dialects.ktdf import DataTransfer, DeriveSize, Parallel, Pipeline, Stage
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.simplify_loops import static_trips
+from dfsched.plan import PLAN, Plan
 from ktir.dialects import func, scf
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
 from ktir.errors import Diagnostic
@@ -22,7 +23,7 @@ from ktir.grid import grid_of
 from ktir.ir import Operation
 from ktir.types import MemRefType, bit_width
 
-__all__ = ["BufferReport", "PipelineReport", "ProgramReport", "Report", "report_of"]
+__all__ = ["BufferReport", "NestReport", "PipelineReport", "ProgramReport", "Report", "report_of"]
 
 
 @frozen
@@ -36,9 +37,11 @@ class BufferReport:
 
 @frozen
 class PipelineReport:
-    """A pipeline: iterations per tile (None if only known at run time), units in order of their stages.
+    """A pipeline: iterations per tile of the grid (None if only known at run time), units of its leaf stages.
 
-    `bytes_moved` counts, per unit and iteration, what its transfers read.
+    `bytes_moved` counts, per unit and iteration, what its transfers read. Stages that hold a pipeline of
+    their own are not listed here; that pipeline has a report of its own. `buffers` are those that it does
+    not rotate.
     """
 
     iterations: int | None
@@ -48,13 +51,40 @@ class PipelineReport:
 
 
 @frozen
+class NestReport:
+    """What was chosen for a nest, and what kept its tiles from being larger."""
+
+    tile_sizes: tuple[int, ...]
+    buffer_depths: tuple[int, ...]
+    instances: int
+    instance_loop: int | None
+    limit: str
+
+    def __str__(self) -> str:
+        depths = sorted(set(self.buffer_depths))
+        parts = [
+            f"tiles of {' x '.join(map(str, self.tile_sizes)) or 'one vector'}",
+            f"{' or '.join(map(str, depths)) or 'no'} copies of a buffer",
+        ]
+        if self.instances > 1:
+            parts.append(f"loop {self.instance_loop} over {self.instances} instances")
+        return ", ".join(parts) + (f" ({self.limit})" if self.limit else "")
+
+
+@frozen
 class ProgramReport:
-    """A program: its name, number of tiles, what its arguments are, its pipelines in order."""
+    """A program: its name, number of tiles, what its arguments are, its pipelines and nests in order.
+
+    `buffers` are all that have an address, `memory_bytes` how far each memory is used.
+    """
 
     name: str
     tiles: int
     arguments: tuple[str, ...]
     pipelines: tuple[PipelineReport, ...]
+    nests: tuple[NestReport, ...] = ()
+    buffers: tuple[BufferReport, ...] = ()
+    memory_bytes: tuple[tuple[str, int], ...] = ()
 
 
 @frozen
@@ -73,7 +103,9 @@ class Report:
     def __str__(self) -> str:
         lines = [f"kernel {self.kernel} for device {self.device}"]
         for program in self.programs:
-            lines.append(f"  program {program.name}: {program.tiles} tiles")
+            used = "".join(f", {size} bytes of {memory}" for memory, size in program.memory_bytes)
+            lines.append(f"  program {program.name}: {program.tiles} tiles{used}")
+            lines += [f"    nest {number}: {nest}" for number, nest in enumerate(program.nests)]
             for pipeline in program.pipelines:
                 trips = "?" if pipeline.iterations is None else str(pipeline.iterations)
                 route = " -> ".join(
@@ -103,39 +135,84 @@ def _program(function: func.Func) -> ProgramReport:
     tiles = math.prod(grid_of(function) or ())
     pipelines = tuple(_pipeline(op, definitions) for op in function.walk() if isinstance(op, Pipeline))
     names = tuple(argument.name or "" for argument in function.arguments)
-    return ProgramReport(function.symbol, tiles, names, pipelines)
+    plan = function.attributes.get(PLAN)
+    planned = () if plan is None else Plan.from_attribute(plan).nests
+    nests = tuple(
+        NestReport(n.tile_sizes, n.buffer_depths, n.instances, n.instance_loop, n.limit) for n in planned
+    )
+    buffers = tuple(_buffers(function, definitions))
+    used: dict[str, int] = {}
+    for buffer in buffers:
+        used[buffer.memory] = max(used.get(buffer.memory, 0), buffer.address + buffer.size)
+    return ProgramReport(
+        function.symbol, tiles, names, pipelines, nests, buffers, tuple(sorted(used.items()))
+    )
 
 
 def _pipeline(pipeline: Pipeline, definitions: Definitions) -> PipelineReport:
     units: list[str] = []
     moved: list[int] = []
+    buffers: list[BufferReport] = []
     for stage in pipeline.stages:
+        if any(isinstance(op, Pipeline) for op in stage.walk()):
+            continue
         units += stage.units or ()
-        moved += [_moved(stage)] * len(stage.units or ())
-    buffers = tuple(_buffers(pipeline, definitions))
-    return PipelineReport(_iterations(pipeline, definitions), tuple(units), tuple(moved), buffers)
+        moved += [_moved(stage, definitions)] * len(stage.units or ())
+    if pipeline.private is not None:
+        buffers += _buffers(pipeline.private, definitions)
+    return PipelineReport(_iterations(pipeline, definitions), tuple(units), tuple(moved), tuple(buffers))
 
 
-def _iterations(pipeline: Pipeline, definitions: Definitions) -> int | None:
+def _iterations(op: Operation, definitions: Definitions, below: Operation | None = None) -> int | None:
+    """How often an operation runs inside of another one (None: in all of the program)."""
     total = 1
-    for ancestor in definitions.ancestors(pipeline):
+    for ancestor in definitions.ancestors(op):
+        if ancestor is below:
+            break
         match ancestor:
             case scf.For():
                 trips = static_trips(ancestor, definitions)
-                if trips is None:
-                    return None
-                total *= trips
+            case Parallel():
+                bounds = [
+                    constant_value(v, definitions) for v in (*ancestor.lower, *ancestor.upper, *ancestor.step)
+                ]
+                known = [bound for bound in bounds if bound is not None]
+                trips = -(-(known[1] - known[0]) // known[2]) if len(known) == 3 == len(bounds) else None
             case scf.If():
-                return None
+                trips = None
+            case _:
+                trips = 1
+        if trips is None:
+            return None
+        total *= trips
     return total
 
 
-def _moved(stage: Stage) -> int:
-    return sum(
-        op.source_cell.num_elements * _element_bytes(op)
-        for op in stage.body.block.operations
-        if isinstance(op, DataTransfer)
-    )
+def _moved(stage: Stage, definitions: Definitions) -> int:
+    """Bytes that the transfers of a stage read in one iteration; of the largest tile where tiles differ."""
+    total = 0
+    for op in stage.walk():
+        if isinstance(op, DataTransfer):
+            times = _iterations(op, definitions, stage)
+            if times is None:
+                times = _most(op, definitions, stage)
+            total += op.source_cell.num_elements * _element_bytes(op) * times
+    return total
+
+
+def _most(op: Operation, definitions: Definitions, below: Operation) -> int:
+    """An upper bound of how often an operation runs: tiles count as full ones, other unknown loops as one."""
+    total = 1
+    for ancestor in definitions.ancestors(op):
+        if ancestor is below:
+            break
+        if isinstance(ancestor, scf.For):
+            trips = static_trips(ancestor, definitions)
+            size = definitions.definer(ancestor.upper)
+            if trips is None and isinstance(size, DeriveSize):
+                trips = constant_value(size.tile_sizes[-1], definitions)
+            total *= 1 if trips is None else trips
+    return total
 
 
 def _element_bytes(op: DataTransfer) -> int:
@@ -143,8 +220,8 @@ def _element_bytes(op: DataTransfer) -> int:
     return (bit_width(element) + 7) // 8
 
 
-def _buffers(pipeline: Operation, definitions: Definitions) -> Iterator[BufferReport]:
-    for op in pipeline.walk():
+def _buffers(root: Operation, definitions: Definitions) -> Iterator[BufferReport]:
+    for op in root.walk():
         if not isinstance(op, UnrealizedConversionCast):
             continue
         type = op.outputs[0].type

@@ -7,7 +7,7 @@ text order, so they cannot wait for each other in a circle:
 2. The same buffer is written again in the next iteration: behind the reader, in every iteration.
 3. A pipeline stores to device memory that its next iteration loads: behind the storing stage.
 4. Pipelines in sequence: between them, for every pair of a writing and a reading unit of one memory; in a
-   loop also behind the last one.
+   loop also behind the last one, and behind a single one whose buffer phases start over in every iteration.
 
 Rules 2 and 3 do not guard the first or last iteration: both partners run the same loops, so an
 unconditional meeting always pairs up, which guards do not if a trip count is only known at run time or is
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from attrs import define, field
 
 from dfsched.architecture import Architecture
-from dfsched.dialects.ktdf import DataTransfer, Parallel, Pipeline, Private, SelectMemref, Stage
+from dfsched.dialects.ktdf import BufferPhase, DataTransfer, Parallel, Pipeline, Private, SelectMemref, Stage
 from dfsched.dialects.ktdf_lowering import Signal
 from dfsched.errors import ArchitectureError
 from dfsched.lowering.errors import LoweringError
@@ -78,7 +78,7 @@ def place_signals(
                     for first in roots(load):
                         placement.meet(store, last, first)
     root = uses.root.regions[0].blocks[0]
-    _sequences(root, False, placement, architecture)
+    _sequences(root, False, None, placement, architecture)
     return placement.after
 
 
@@ -226,8 +226,17 @@ def _may_alias(a: _Memory | None, b: _Memory | None) -> bool:
 # -- pipelines in sequence ---------------------------------------------------------------------------
 
 
-def _sequences(block: Block, repeated: bool, placement: _Placement, architecture: Architecture) -> None:
-    """Rule 4 for a block and the blocks inside; `repeated`: the block is the body of a loop."""
+def _sequences(
+    block: Block,
+    repeated: bool,
+    loop: Operation | None,
+    placement: _Placement,
+    architecture: Architecture,
+) -> None:
+    """Rule 4 for a block and the blocks inside.
+
+    `repeated`: a loop runs the block more than once. `loop`: the one whose body the block is.
+    """
     seen: dict[Value, str] = {}
     previous: Operation | None = None
     count = 0
@@ -242,14 +251,24 @@ def _sequences(block: Block, repeated: bool, placement: _Placement, architecture
         count += 1
         if isinstance(op, Pipeline):
             for stage in op.stages:  # pipelines in sequence inside of a stage; its own loop repeats them
-                _sequences(stage.body.block, repeated, placement, architecture)
+                _sequences(stage.body.block, repeated, None, placement, architecture)
             continue
+        inside = op if isinstance(op, scf.For | Parallel | scf.While) else None
         for region in op.regions:
             for inner in region.blocks:
-                loops = isinstance(op, scf.For | Parallel | scf.While)
-                _sequences(inner, repeated or loops, placement, architecture)
-    if repeated and count > 1 and previous is not None:
+                _sequences(inner, repeated or inside is not None, inside, placement, architecture)
+    starts_over = loop is not None and previous is not None and _starts_over(previous, loop)
+    if previous is not None and ((repeated and count > 1) or starts_over):
         placement.meet_units(previous, _pairs(seen, seen, architecture))
+
+
+def _starts_over(op: Operation, loop: Operation) -> bool:
+    """Whether a phase below an operation begins again in every iteration of a loop around it."""
+    variables = [] if not isinstance(loop, scf.For) else [loop.induction_variable]
+    return any(
+        isinstance(inner, BufferPhase) and not any(v in inner.indices for v in variables)
+        for inner in op.walk()
+    )
 
 
 def _units_of(op: Operation, placement: _Placement) -> dict[Value, str]:
