@@ -1,13 +1,14 @@
 """Every small way to break the schedule of a compiled kernel, by enumeration.
 
-- each signal dropped, and each choice of a buffer by phase turned by one, in the IR before units are separated;
+- each signal dropped, and each choice of a buffer by phase turned by one for one of those that use the buffer
+  (turned for all of them it would only rename the copies), in the IR before units are separated;
 - each pair of neighbouring sends on one FIFO exchanged, and each start address that a unit uses moved by one stick,
   in the image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -19,14 +20,14 @@ from dfsched.codegen import generate
 from dfsched.codegen.build import BuiltImage
 from dfsched.dialects import ktdf, ktdf_lowering
 from dfsched.passes.base import PassContext
+from dfsched.passes.ir_tools import rewrite_blocks
 from dfsched.pipeline import pipeline, run_pipeline
 from dfsched.split import split
+from ktir.analysis import DefUse
 from ktir.dialects.builtin import Module
 
 STICK = 128
 LOWERED = "ktdf-to-ktdflowering"
-
-_CHANGED = (ktdf_lowering.Signal, ktdf.SelectMemref)
 
 
 @attrs.frozen
@@ -40,8 +41,7 @@ class Mutant:
 def mutants(compiled: dfsched.Compiled) -> Iterator[Mutant]:
     """All mutants, in a fixed order; their images are made on demand."""
     lowered = next(r.module for r in compiled.passes if r.name == LOWERED)
-    changed = [op for op in lowered.walk() if isinstance(op, _CHANGED)]
-    for number, op in enumerate(changed):
+    for number, (op, _) in enumerate(_places(lowered)):
         what = "signal" if isinstance(op, ktdf_lowering.Signal) else "phase"
         yield Mutant(f"{what} {number} dropped or swapped", partial(_relowered, compiled, lowered, number))
     built = compiled.generated.built
@@ -49,16 +49,44 @@ def mutants(compiled: dfsched.Compiled) -> Iterator[Mutant]:
         yield Mutant(what, partial(attrs.evolve, built, image=image))
 
 
+def _places(module: Module) -> list[tuple[ktir.Operation, ktir.Operation | None]]:
+    """Signals, and choices of a buffer together with one operation that uses it."""
+    uses = DefUse(module)
+    found: list[tuple[ktir.Operation, ktir.Operation | None]] = []
+    for op in module.walk():
+        match op:
+            case ktdf_lowering.Signal():
+                found.append((op, None))
+            case ktdf.SelectMemref():
+                found += [(op, user) for user in uses.users(op.selected)]
+    return found
+
+
 def _broken(module: Module, number: int) -> Module:
-    """Without a signal, or with the candidates of a choice turned by one."""
-    with ktir.edit(module) as editor:
-        op = list(editor.walk(*_CHANGED))[number]
-        if op.op_class is ktdf.SelectMemref:
-            phase, first, *others = op.operands
-            editor.set_operands(op, [phase, *others, first])
-        else:
-            editor.erase(op)
-    changed = editor.module
+    """Without a signal, or with the candidates of a choice turned by one for one operation."""
+    broken, user = _places(module)[number]
+
+    def rewrite(operations: Sequence[ktir.Operation]) -> list[ktir.Operation]:
+        result: list[ktir.Operation] = []
+        for op in operations:
+            if op is broken and user is None:
+                continue
+            result.append(op)
+            if op is broken and turned is not None:
+                result.append(turned)
+        return [
+            op.replace(operands=[new if value is old else value for value in op.operands])
+            if new is not None and op is user
+            else op
+            for op in result
+        ]
+
+    turned = old = new = None
+    if isinstance(broken, ktdf.SelectMemref):
+        phase, first, *others = broken.operands
+        turned = ktdf.SelectMemref.create([phase, *others, first], [broken.selected.type])
+        old, new = broken.selected, turned.selected
+    changed = rewrite_blocks(module, rewrite)
     assert isinstance(changed, Module)
     return changed
 

@@ -207,7 +207,7 @@ def test_disassembly(tmp_path: Path) -> None:
     assert "  -1 = n" not in text
     assert "= n (slot 0, n, " in text
     assert re.search(r"-\d+ = a / 64 \(slot 1, a, 2 cells\)", text)
-    assert "local_schedule_0/sfu: 2 units" in text
+    assert "local_schedule_0/sfu: 4 units" in text
     assert re.search(r"v\d+ = vbin add, v\d+, v\d+", text)
     result = CliRunner().invoke(main, ["disasm", str(tmp_path)])
     assert (result.exit_code, result.output) == (0, text)

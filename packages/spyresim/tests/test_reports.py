@@ -47,7 +47,9 @@ A = np.arange(2048, dtype=np.float16).reshape(8, 256)
 
 @pytest.fixture(scope="module")
 def compiled() -> dfsched.Compiled:
-    return dfsched.compile(ktir.parse(KERNEL), "spyre")
+    """One vector at a time through single buffers: the plainest schedule."""
+    options = dfsched.Options(pins={"tile_sizes": 1, "buffer_depths": 1})
+    return dfsched.compile(ktir.parse(KERNEL), "spyre", options)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,9 @@ RNG = np.random.default_rng(5)
 
 @pytest.fixture(scope="module")
 def compiled() -> dfsched.Compiled:
-    return dfsched.compile(ktir.parse(k.shifted_add()), "sample")
+    """One vector at a time through single buffers: the plainest schedule."""
+    options = dfsched.Options(pins={"tile_sizes": 1, "buffer_depths": 1})
+    return dfsched.compile(ktir.parse(k.shifted_add()), "sample", options)
 
 
 @pytest.fixture(scope="module")

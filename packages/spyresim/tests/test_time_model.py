@@ -46,7 +46,8 @@ def cycles(tmp_path: Path, *edits: tuple[str, str]) -> int:
         text = text.replace(old, new)
     device = tmp_path / "device.mlir"
     device.write_text(text)
-    compiled = dfsched.compile(ktir.parse(KERNEL), dfsched.load_architecture(device))
+    plain = dfsched.Options(pins={"tile_sizes": 1, "buffer_depths": 1})  # one vector at a time
+    compiled = dfsched.compile(ktir.parse(KERNEL), dfsched.load_architecture(device), plain)
     result = run_dataflow(compiled, {"a": A, "b": B})
     np.testing.assert_array_equal(result.outputs["c"], A + B)
     assert result.report.cycles is not None
