@@ -27,6 +27,7 @@ from spyresim.sequential.checks import STRICT, Checks, OutOfRange, Unwritten
 from spyresim.sequential.clocks import Clocks
 from spyresim.sequential.inter_tile import INTER_TILE
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Frame, Handlers, Interpreter, grid_of
+from spyresim.sequential.intrinsics import INTRINSICS
 from spyresim.sequential.kernels import KERNELS
 from spyresim.sequential.live import LiveTensors
 from spyresim.sequential.memory import Bank, DeviceMemory
@@ -39,7 +40,7 @@ from spyresim.sequential.work import Work
 
 __all__ = ["KTIR_HANDLERS", "RunOptions", "run_bound", "run_ktir", "with_switches"]
 
-KTIR_HANDLERS = BASIC.extended(KERNELS, INTER_TILE, TENSORS, STRUCTURED, MEMREFS)
+KTIR_HANDLERS = BASIC.extended(KERNELS, INTER_TILE, TENSORS, STRUCTURED, MEMREFS, INTRINSICS)
 
 
 class RunOptions(TypedDict, total=False):

@@ -3,7 +3,7 @@
 Arrays hold elements bit for bit: ``f16`` as float16, ``bf16`` as ml-dtypes' bfloat16, DLFloat16 as uint16
 codes, ``index`` as int64, ``i1`` as bool.  Float arithmetic widens to a format in which one operation
 followed by one more rounding is the same as one rounding (at least twice the precision plus two bits), so
-every result is rounded exactly once.
+every result is rounded exactly once.  A fused pair of floats is one unsigned integer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktir import dlfloat
+from ktir.dialects.spyreop import FusedType
 from ktir.dtypes import storage_dtype
 from ktir.errors import UnsupportedError as KtirUnsupportedError
 from ktir.machine import F16Format
@@ -50,6 +51,8 @@ def held_dtype(type: Type, f16_format: F16Format = F16Format.IEEE) -> np.dtype[A
     scalar = element_or_self(type)
     if is_dlfloat(scalar, f16_format):
         return np.dtype(np.uint16)
+    if isinstance(scalar, FusedType):
+        return np.dtype(f"u{2 * held_dtype(scalar.part, f16_format).itemsize}")
     try:
         return storage_dtype(scalar)
     except KtirUnsupportedError as error:

@@ -1,11 +1,13 @@
 """Device intrinsics (``spyreop``) on scalars (ktir spec 2.3 to 2.5).
 
-Functions are computed in binary64 and rounded once.  Operations on fused pairs have no array form here.
+Functions are computed in binary64 and rounded once.  A fused pair is one unsigned integer, its first part in
+the low half.
 """
 
 from __future__ import annotations
 
 import math as scalar_math
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +17,11 @@ from ktir.dialects.arith import CmpFPredicate
 from spyresim.errors import UnsupportedError
 from spyresim.meaning.constants import constant_array
 from spyresim.meaning.floats import compare
-from spyresim.meaning.formats import Array
+from spyresim.meaning.formats import Array, FloatFormat
 from spyresim.meaning.functions import elementwise, erfc
 from spyresim.meaning.table import Call, meaning
 
-__all__ = ["gelu", "sigmoid", "silu", "softplus"]
+__all__ = ["gelu", "pack", "sigmoid", "silu", "softplus", "unpack"]
 
 EPSILON = 1e-5
 """What `spyreop.layernormscale` adds to the variance (ktir spec 2.5)."""
@@ -104,7 +106,13 @@ def _scale(call: Call) -> Array:
     """Reciprocal standard deviation from mean and mean of squares (one operand: from the variance)."""
     number = call.floats
     wide = [number.widen_double(values) for values in np.broadcast_arrays(*call.operands)]
-    variance = np.maximum(wide[1] - wide[0] * wide[0], 0.0) if len(wide) == 2 else wide[0]
+    if len(wide) == 2:
+        return _reciprocal_deviation(number, *wide)
+    return number.narrow(np.asarray(1.0 / np.sqrt(wide[0] + EPSILON)))
+
+
+def _reciprocal_deviation(number: FloatFormat, mean: Array, squares: Array) -> Array:
+    variance = np.maximum(squares - mean * mean, 0.0)
     return number.narrow(np.asarray(1.0 / np.sqrt(variance + EPSILON)))
 
 
@@ -125,6 +133,41 @@ def _moments(call: Call) -> tuple[Array, Array]:
     number = call.floats
     wide = number.widen(x)
     return x, number.narrow(np.asarray(wide * wide))
+
+
+def pack(first: Array, second: Array) -> Array:
+    """Fused pairs of two arrays of one 16-bit or 32-bit float type."""
+    bits = 8 * first.itemsize
+    word, wide = np.dtype(f"u{first.itemsize}"), np.dtype(f"u{2 * first.itemsize}")
+    low, high = (np.ascontiguousarray(part).view(word).astype(wide) for part in (first, second))
+    return np.asarray(low | (high << wide.type(bits)))
+
+
+def unpack(pairs: Array, held: np.dtype[Any]) -> tuple[Array, Array]:
+    """The parts of fused pairs."""
+    word = np.dtype(f"u{held.itemsize}")
+    low, high = pairs.astype(word), (pairs >> pairs.dtype.type(8 * held.itemsize)).astype(word)
+    return low.view(held), high.view(held)
+
+
+@meaning(spyreop.Exx2Fused)
+def _packed_moments(call: Call) -> Array:
+    return pack(*_moments(call))
+
+
+@meaning(spyreop.Exx2ZeroMeanFused)
+def _packed_square(call: Call) -> Array:
+    """The mean is taken to be zero."""
+    x, square = _moments(call)
+    return pack(np.zeros_like(x), square)
+
+
+@meaning(spyreop.LayerNormScaleFused)
+def _packed_scale(call: Call) -> Array:
+    """Reciprocal standard deviation from a packed mean and mean of squares."""
+    number = call.result_floats
+    mean, squares = (number.widen_double(part) for part in unpack(call.operands[0], number.held))
+    return _reciprocal_deviation(number, mean, squares)
 
 
 @meaning(spyreop.AddI32ToI32, spyreop.AddI64ToI64)

@@ -149,8 +149,8 @@ class Interpreter:
     `lookup` finds the function that a call names, `definer` the operation of a value, `loop_of` the operation
     whose block argument a value is. `clocks` say what is ordered for which tile; `domains` are the iteration
     spaces of open structured operations, `elements` how many points each of their scalar operations stands
-    for; `plans` is what is known of an operation for the whole run; `turns` is there if tiles run alone,
-    `live` if what is alive must fit into the scratchpads.
+    for, `reductions` which of the loops are reductions; `plans` is what is known of an operation for the whole
+    run; `turns` is there if tiles run alone, `live` if what is alive must fit into the scratchpads.
     """
 
     machine: Machine
@@ -170,6 +170,7 @@ class Interpreter:
     warnings: dict[str, None] = attrs.field(factory=dict)
     domains: list[tuple[int, ...]] = attrs.field(factory=list)
     elements: list[int] = attrs.field(factory=list)
+    reductions: list[tuple[int, ...]] = attrs.field(factory=list)
     turns: Turns[Any] | None = None
     checks: Checks = STRICT
     live: LiveTensors | None = None
@@ -180,6 +181,7 @@ class Interpreter:
         return attrs.evolve(
             self,
             domains=[],
+            reductions=[],
             elements=[],
             turns=turns,
             live=None if self.live is None else self.live.fork(),

@@ -177,6 +177,7 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
         for array, map, same in zip(operands, plan.maps, plan.same, strict=True)
     ]
     run.domains.append(extents)
+    run.reductions.append(plan.reduced)
     product = isinstance(op, _CONTRACTIONS)
     run.elements.append(0 if product else math.prod(extents))
     if product:
@@ -190,6 +191,7 @@ def structured(run: Interpreter, frame: Frame, op: linalg.LinalgOp) -> Results:
             results = [_array(value) for value in run.run_block(plan.block, frame)]
     finally:
         run.domains.pop()
+        run.reductions.pop()
         run.elements.pop()
     return _finish(run, frame, op, plan, results, extents)
 
@@ -258,6 +260,10 @@ def _fold(
         return [short]
     needed = _needed(late, plan.block)
     loose = {value: frame.array(value) for value in needed if value not in folded}
+    if len(late) == 1 and all(extents):  # the last point decides
+        frame.bind(folded, accumulators)
+        last = {d: extents[d] - 1 for d in plan.reduced}
+        return [_at(loose[v], last) if v in loose else frame.array(v) for v in late[0].operands]
     current: list[Array] = list(accumulators)
     run.elements[-1] = min(
         run.elements[-1], math.prod(n for d, n in enumerate(extents) if d not in plan.reduced)
