@@ -669,6 +669,36 @@ def test_gather_and_scatter() -> None:
         run(text, p=p, i=np.int32([7, -1, 3, 8, 1]), q=before)
 
 
+@pytest.mark.parametrize("schedule", ["lockstep", "sequential"])
+def test_scatter_to_one_place(schedule: str) -> None:
+    """ktir checklist 66. Of several points of one store at one place the last in order of enumeration stays."""
+    text = k.function(
+        "%p: index, %i: index, %q: index",
+        [
+            "%c0 = arith.constant 0 : index",
+            "%t = ktdp.get_compute_tile_id : index",
+            k.view("v", "p", (2, 6), "f32"),
+            k.view("table", "i", (2, 6), "i32"),
+            k.view("w", "q", (2, 4), "f32"),
+            "%s = ktdp.construct_indirect_access_tile intermediate_variables(%c) %w[(%t), ind(%table[%t, %c])] "
+            f"{{variables_space_set = {k.box((6,))}, variables_space_order = {k.identity(1)}}} "
+            ": memref<2x4xf32>, memref<2x6xi32> -> !ktdp.access_tile<6xindex>",
+            k.tile("vt", "v", "%t, %c0", (2, 6), (1, 6), "f32"),
+            k.load("x", "vt", (1, 6), "f32"),
+            "%flat = tensor.collapse_shape %x [[0, 1]] : tensor<1x6xf32> into tensor<6xf32>",
+            k.store("flat", "s", (6,), "f32"),
+        ],
+        [2],
+    )
+    p, index = RNG.normal(size=(2, 6)).astype(np.float32), np.int32([[3, 1, 3, 0, 1, 1], [2, 2, 2, 2, 2, 0]])
+    expected = np.zeros((2, 4), np.float32)
+    for row in range(2):
+        for column in range(6):
+            expected[row, index[row, column]] = p[row, column]
+    args = {"p": p, "i": index, "q": np.zeros_like(expected)}
+    assert np.array_equal(run_ktir(module(text), args=args, schedule=schedule).outputs["q"], expected)
+
+
 def test_distributed_view_over_two_scratchpads() -> None:
     """checklist 39, 40: a load across the border of two parts, and what lies in which"""
     part = (

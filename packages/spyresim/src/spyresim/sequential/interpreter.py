@@ -149,8 +149,8 @@ class Interpreter:
     `lookup` finds the function that a call names, `definer` the operation of a value, `loop_of` the operation
     whose block argument a value is. `clocks` say what is ordered for which tile; `domains` are the iteration
     spaces of open structured operations, `elements` how many points each of their scalar operations stands
-    for, `reductions` which of the loops are reductions; `plans` is what is known of an operation for the whole
-    run; `turns` is there if tiles run alone, `live` if what is alive must fit into the scratchpads.
+    for, `reductions` which of the loops are reductions; `plans` is what is known of an operation for the
+    whole run; `turns` is there if tiles run alone, `live` if what is alive must fit into the scratchpads.
     """
 
     machine: Machine
