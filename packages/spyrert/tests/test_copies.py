@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from spyrert import MicroDevice, Progress, Runtime, RuntimeConfig
+from spyrert import DeviceTensor, MicroDevice, Progress, Runtime, RuntimeConfig
 from spyrert.device import DeviceProperties, MemoryDomain
-from spyrert.errors import ArgumentError, DmaSizeError, LayoutMismatch, UnsupportedDtype
+from spyrert.errors import ArgumentError, DmaSizeError, LayoutMismatch, OutOfDeviceMemory, UnsupportedDtype
 from spyrert.execution import EventGeneration, Signal, Wait
 from spyrert.memory import AllocationDirective, PlacementPolicy
 from spyrert.spyrecode import LinearLayout, StickLayout
@@ -176,6 +176,34 @@ def test_non_blocking_copies_hold_their_buffers() -> None:
         gc.collect()
         assert not ticket.done()
         np.testing.assert_array_equal(ticket.wait(), np.arange(300).reshape(3, 100)[1:, ::9])
+
+
+@pytest.mark.sweep(default=1000, full=10_000)
+def test_no_tensor_in_guard_or_program_segment(cases: int) -> None:
+    """runtime checklist R27: no tensor has an address below segment 1 or in the program's segment, however many there
+    are and whatever was freed between."""
+    rng = random.Random(4)
+    config = RuntimeConfig(
+        progress=Progress.MANUAL,
+        tensor_region_bytes=1 << 16,
+        program_region_bytes=1 << 16,
+        dynamic_region_bytes=1 << 16,
+    )
+    with Runtime(MicroDevice, config) as rt:
+        live: list[DeviceTensor] = []
+        segments: set[int] = set()
+        for _ in range(cases):
+            if live and rng.random() < 0.4:
+                live.pop(rng.randrange(len(live)))
+            try:
+                live.append(rt.empty((rng.randrange(1, 40), rng.randrange(1, 70)), "float16"))
+            except OutOfDeviceMemory:
+                live.clear()
+                continue
+            (address,) = live[-1].addresses()
+            assert 1 << 34 <= address < 6 << 34
+            segments.add(address >> 34)
+        assert segments == {1, 2, 3, 4, 5}
 
 
 def test_memory_comes_back(rt: Runtime) -> None:

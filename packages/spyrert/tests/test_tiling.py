@@ -276,6 +276,17 @@ def test_two_dimensions(rt: Runtime) -> None:
     ticket = rt.launch(plan, [ta, tb, tc])
     assert ticket.tiles == 6
     np.testing.assert_array_equal(rt.to_host(tc), a @ b)
+    (whole,) = tc.storage.pieces
+    written = [
+        piece.offset - whole.offset
+        for operation in ticket.operations
+        if operation.kind == "Compute"
+        for access in operation.footprint
+        if access.writes
+        for piece in access.pieces
+    ]
+    tiles = [tc[m : m + 1, n : n + 32] for m in range(3) for n in (0, 32)]
+    assert written == [tile.device_offset() for tile in tiles]
 
 
 def test_reduction(rt: Runtime) -> None:
