@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,7 @@ def run_dataflow(
         raise UnsupportedError("DataflowIR without a launch spec")
     constants = ConstantAddresses.of(spec, buffers)
     binding = _bind(spec, files, constants.pack(args or {}))
-    values = [int(value[0]) for value in binding.values]
+    values = [_word(value) for value in binding.values]
     image = kernel_image(files, architecture, values)
     blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
     machine = Device(architecture)
@@ -93,6 +94,12 @@ def run_dataflow(
         details=outcome,
     )
     return constants.unpack(Result(outputs, report), args or {})
+
+
+def _word(value: np.ndarray[Any, Any]) -> int:
+    """A scalar argument as programs hold it: a number, or the bit pattern of a float."""
+    bits = value if value.dtype.kind in "iub" else value.view(np.dtype(f"u{value.dtype.itemsize}"))
+    return int(bits[0])
 
 
 def _read_spec(path: Path) -> LaunchSpec:

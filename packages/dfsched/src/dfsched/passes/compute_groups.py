@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
-from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.ir_tools import Definitions, captured, post_order
 from dfsched.passes.memory_accesses import accesses, conflict
 from ktir.analysis import is_pure
-from ktir.dialects import ktdp, scf
-from ktir.ir import Operation
-from ktir.types import TensorType
+from ktir.dialects import ktdp, scf, tensor
+from ktir.ir import Operation, Value
+from ktir.types import IndexType, TensorType
 
 __all__ = ["check_order", "compute_groups", "is_control"]
 
@@ -39,13 +39,13 @@ def compute_groups(operations: Sequence[Operation], definitions: Definitions) ->
         seen: set[Operation] = {store}
         while stack:
             op = stack.pop()
-            for value in op.operands:
-                if not isinstance(value.type, TensorType):
-                    continue
+            for value in _inputs(op, definitions):
                 definer = definitions.definer(value)
                 if definer is None:
-                    raise UnsupportedKernel.at(op.location, "loop-carried tensors are not supported")
-                if _is_leaf(definer):
+                    raise UnsupportedKernel.at(
+                        op.location, "loop-carried tensors are not supported yet: they are a later issue"
+                    )
+                if _is_leaf(definer, definitions):
                     continue
                 if definer not in here:
                     raise ScheduleError.at(
@@ -66,9 +66,35 @@ def compute_groups(operations: Sequence[Operation], definitions: Definitions) ->
     return sorted(members.values(), key=lambda group: here[group[0]])
 
 
-def _is_leaf(op: Operation) -> bool:
+def _inputs(op: Operation, definitions: Definitions) -> list[Value]:
+    """Values that an operation of a group takes: tensors, and scalars that come from elements of tensors."""
+    found = [
+        value
+        for value in dict.fromkeys(captured(op))
+        if isinstance(value.type, TensorType) or _comes_from_tensor(value, definitions)
+    ]
+    return found
+
+
+def _comes_from_tensor(value: Value, definitions: Definitions) -> bool:
+    """Whether a scalar is computed from an element of a tensor."""
+
+    def inputs(current: Value) -> Sequence[Value]:
+        op = definitions.definer(current)
+        return () if op is None or isinstance(op, tensor.Extract) else op.operands
+
+    if isinstance(value.type, IndexType):
+        return False
+    return any(isinstance(definitions.definer(v), tensor.Extract) for v in post_order(value, inputs))
+
+
+def _is_leaf(op: Operation, definitions: Definitions) -> bool:
     """Whether a tensor comes from nothing: a constant, a splat, an empty tensor; each group gets its own."""
-    return is_pure(op) and not op.regions and not any(isinstance(v.type, TensorType) for v in op.operands)
+    return (
+        is_pure(op)
+        and not op.regions
+        and not any(isinstance(v.type, TensorType) or _comes_from_tensor(v, definitions) for v in op.operands)
+    )
 
 
 def check_order(

@@ -61,9 +61,10 @@ from dfsched.passes.pipeline_parts import allocations, element_of, place_of, sca
 from dfsched.passes.slab_nests import is_slab_group, slab_nests
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_attribute
+from dfsched.passes.vector_lanes import shift_indices
 from dfsched.vector_tiling import Box, reference_tile, vector_boxes
 from ktir.affine import AffineMap, Const, Dim
-from ktir.attributes import StringAttr
+from ktir.attributes import AffineMapAttr, ArrayAttr, StringAttr
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
@@ -372,7 +373,7 @@ class _Builder:
             )
             for i, output in enumerate(nest.outputs)
         ]
-        computation = self._compute(nest, box, resources[:loads], resources[loads : len(slots)])
+        computation = self._compute(nest, box, resources[:loads], resources[loads : len(slots)], variables)
         return Pipeline.of(
             [
                 private,
@@ -383,9 +384,15 @@ class _Builder:
         ).replace(location=nest.location)
 
     def _compute(
-        self, nest: _Nest, box: Box, inputs: Sequence[Value], outputs: Sequence[Value]
+        self,
+        nest: _Nest,
+        box: Box,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        variables: Sequence[Value],
     ) -> list[Operation]:
-        operations: list[Operation] = []
+        emitter = Emitter(nest.location)
+        operations = emitter.operations
         reads: dict[tuple[Operation, AffineMap], Value] = {}
         for operand, slot in zip(nest.operands, inputs, strict=True):
             shape = _box_shape(operand.map, box)
@@ -400,8 +407,9 @@ class _Builder:
         for output in nest.outputs:
             type = TensorType(box.tile, element_of(output.address.memref))
             empty = tensor.Empty.create((), [type], location=output.generic.location)
-            generic = _on_vector(output.generic, reads, self.definitions, empty.result)
-            operations += [empty, generic]
+            operations.append(empty)
+            generic = _on_vector(output.generic, reads, self.definitions, empty.result, variables, emitter)
+            operations.append(generic)
             results.append(generic.results[0])
         for value, slot, output in zip(results, outputs, nest.outputs, strict=True):
             operations.append(WriteToFifo.create([value, slot], location=output.store.location))
@@ -434,13 +442,22 @@ def _cell(address: TileAddress, map: AffineMap, box: Box, variables: Sequence[Va
     return Cell(address.memref, where.map, where.values, _box_shape(map, box))
 
 
+def _within(map: AffineMap) -> AffineMap:
+    """Subscripts of what was read: constants are where the box begins."""
+    return AffineMap(
+        map.num_dims, 0, tuple(Const(0) if isinstance(expr, Const) else expr for expr in map.results)
+    )
+
+
 def _on_vector(
     generic: linalg.Generic,
     reads: dict[tuple[Operation, AffineMap], Value],
     definitions: Definitions,
     out: Value,
+    variables: Sequence[Value],
+    emitter: Emitter,
 ) -> linalg.Generic:
-    """The generic on one vector: inputs from the queues, the same body."""
+    """The generic on one vector: inputs from the queues, the same body, indices from the loops."""
     operands: list[Value] = []
     for value, map in _inputs(generic):
         load = definitions.definer(value)
@@ -451,11 +468,13 @@ def _on_vector(
         mapping: dict[Value, Value] = {}
         arguments = tuple(BlockArgument(a.type, a.name, a.location) for a in region.block.arguments)
         mapping.update(zip(region.block.arguments, arguments, strict=True))
-        regions.append(Region.of(clone_all(region.block.operations, mapping), arguments))
+        shifted = shift_indices(region.block.operations, dict(enumerate(variables)), emitter)
+        regions.append(Region.of(clone_all(shifted, mapping), arguments))
+    maps = [AffineMapAttr(_within(map)) for map in generic.maps]
     return linalg.Generic.create(
         [*operands, out],
         [out.type],
-        dict(generic.attributes),
+        {**generic.attributes, "indexing_maps": ArrayAttr(tuple(maps))},
         regions,
         location=generic.location,
     )

@@ -26,17 +26,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.build import Emitter
 from dfsched.passes.errors import UnsupportedKernel
 from dfsched.passes.fusion import Fusion
 from dfsched.passes.generics import make_generic
-from dfsched.passes.ir_tools import Definitions, rewrite_blocks
-from ktir.affine import AffineMap, Dim
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
+from dfsched.passes.loop_splitting import Digits, digits_of, split_map
+from ktir.affine import AffineExpr, AffineMap, Const, Dim
+from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.location import Location
 from ktir.transforms import dce
-from ktir.types import TensorType
+from ktir.types import I64, INDEX, TensorType
 
 __all__ = ["PASS", "run"]
 
@@ -93,18 +96,33 @@ def _element_wise(
         raise UnsupportedKernel.at(location, "tensors of dynamic shape are not supported")
     fusion = Fusion(definitions, location, type.static_shape(), replaced)
     result = fusion.scalar(value, AffineMap.identity(type.rank))
-    empty = tensor.Empty.create((), [type], location=location)
     leaves = list(fusion.leaves.items())
+    digits, extents = digits_of([map for (_, map), _ in leaves], type.static_shape())
+    if fresh or len(extents) == type.rank:
+        digits, extents = digits_of((), type.static_shape())
+    made = TensorType(extents, type.element)
+    empty = tensor.Empty.create((), [made], location=location)
     generic = make_generic(
         [value for (value, _), _ in leaves],
         empty.result,
-        [*(map for (_, map), _ in leaves), AffineMap.identity(type.rank)],
+        [*(split_map(map, digits) for (_, map), _ in leaves), AffineMap.identity(made.rank)],
         [*(argument for _, argument in leaves), BlockArgument(type.element, "out")],
-        fusion.body,
+        with_split_indices(fusion.body, digits, location),
         result,
         location,
     )
-    return [empty, generic], generic.results[0]
+    if made.rank == type.rank:
+        return [empty, generic], generic.results[0]
+    groups = ArrayAttr(
+        tuple(
+            ArrayAttr(tuple(IntegerAttr(number, I64) for number, _ in digits[dim]))
+            for dim in range(type.rank)
+        )
+    )
+    collapse = tensor.CollapseShape.create(
+        [generic.results[0]], [type], {"reassociation": groups}, location=location
+    )
+    return [empty, generic, collapse], collapse.results[0]
 
 
 def _reduction(
@@ -157,6 +175,28 @@ def _reduction(
         location=op.location,
     )
     return [*start, generic]
+
+
+def with_split_indices(body: Sequence[Operation], digits: Digits, location: Location) -> list[Operation]:
+    """A body whose loop indices are put together from those of the new loops."""
+    result: list[Operation] = []
+    mapping: dict[Value, Value] = {}
+    for op in body:
+        if isinstance(op, linalg.Index):
+            emitter = Emitter(location)
+            places = digits[op.dim.value]
+            parts = [
+                emitter.add(linalg.Index.create((), (INDEX,), {"dim": IntegerAttr(number)}))
+                for number, _ in places
+            ]
+            total: AffineExpr = Const(0)
+            for position, (_, stride) in enumerate(places):
+                total = total + Dim(position) * stride
+            mapping[op.result] = emitter.affine(total, parts)
+            result += emitter.operations
+        else:
+            result.append(substitute(op, mapping))
+    return result
 
 
 def _needed(body: Sequence[Operation], result: Value) -> list[Operation]:

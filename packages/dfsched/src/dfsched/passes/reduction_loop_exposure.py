@@ -60,6 +60,7 @@ from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks, substitute
 from dfsched.passes.pipeline_parts import allocations
 from dfsched.passes.reductions import combine_of, neutral_element
+from dfsched.passes.slab_nests import collapsed
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.vector_lanes import VECTOR, shift_indices, vector_of
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
@@ -111,10 +112,14 @@ def _slab_stage(pipeline: Pipeline, architecture: Architecture) -> Stage | None:
 
 @frozen
 class _Port:
-    """Where elements of a tensor of the slab lie: a cell that starts at its first element."""
+    """Where elements of a tensor of the slab lie: a cell that starts at its first element.
+
+    `collapse`: the change of shape that comes between the tensor and the cell.
+    """
 
     unit: str
     cell: Cell
+    collapse: tensor.CollapseShape | None = None
 
 
 @define(eq=False)
@@ -160,10 +165,14 @@ class _Exposure:
                     self.sources[op.data] = _Port(_unit(stage), transfer.source_cell)
                 case WriteToFifo():
                     stage, transfer = self._other_end(op, op.slot, feeds=False)
-                    self.targets.setdefault(op.data, []).append(_Port(_unit(stage), transfer.dest_cell))
+                    definer = self.definitions.definer(op.data)
+                    collapse = definer if isinstance(definer, tensor.CollapseShape) else None
+                    data = op.data if collapse is None else collapse.operands[0]
+                    port = _Port(_unit(stage), transfer.dest_cell, collapse)
+                    self.targets.setdefault(data, []).append(port)
                 case linalg.Generic():
                     generics.append(op)
-                case tensor.Empty():
+                case tensor.Empty() | tensor.CollapseShape():
                     pass
                 case _:
                     self.scalars.append(op)
@@ -187,9 +196,9 @@ class _Exposure:
         result = op.results[0]
         if not any(result in other.operands for other in generics):
             return
-        ports = self.targets.get(result)
-        if ports:
-            self.sources[result] = _Port(self._reader(ports[0].cell.value), ports[0].cell)
+        plain = next((port for port in self.targets.get(result, ()) if port.collapse is None), None)
+        if plain is not None:
+            self.sources[result] = _Port(self._reader(plain.cell.value), plain.cell)
             return
         memory, writer = self._scratch()
         type = result.type
@@ -209,7 +218,7 @@ class _Exposure:
         self.buffers.append(build.alloc(buffer))
         map = AffineMap(len(indices), 0, (*lead, *([Const(0)] * type.rank)))
         cell = Cell(buffer, map, indices, shape)
-        self.targets[result] = [_Port(writer, cell)]
+        self.targets.setdefault(result, []).append(_Port(writer, cell))
         self.sources[result] = _Port(self._reader(buffer), cell)
 
     def _trips(self, parallel: Parallel) -> tuple[int, ...]:
@@ -465,7 +474,8 @@ class _WalkPipeline:
         count = 1 if self.walk.folds_lanes else self.lanes
         for port in exposure.targets.get(op.results[0], []):
             slot = self._slot(compute, port.unit, count, port.cell)
-            self.outputs.append(_Queue(port, op.maps[-1], slot))
+            map = op.maps[-1] if port.collapse is None else collapsed(port.collapse, op.maps[-1])
+            self.outputs.append(_Queue(port, map, slot))
         return self._pipeline(compute, start if isinstance(start, linalg.Generic) else None)
 
     def _start_map(self, map: AffineMap) -> AffineMap:

@@ -9,6 +9,7 @@ often the generics read it. `reduction-loop-exposure` later walks the slab in ve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from attrs import define, field, frozen
@@ -40,7 +41,7 @@ from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_att
 from dfsched.passes.vector_lanes import REASSOCIATED, VECTOR, shift_indices
 from ktir.affine import AffineExpr, AffineMap, Const, Dim, linear, simplify
 from ktir.attribute import Attribute
-from ktir.attributes import AffineMapAttr, ArrayAttr, DenseArrayAttr, StringAttr, UnitAttr
+from ktir.attributes import AffineMapAttr, ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr
 from ktir.dialects import arith, ktdp, linalg, tensor
 from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
 from ktir.types import I1, I64, INDEX, TensorType
@@ -57,9 +58,16 @@ def generics_of(group: Sequence[Operation]) -> list[linalg.Generic]:
 
 
 def is_slab_group(group: Sequence[Operation], definitions: Definitions) -> bool:
-    """Whether a group needs a slab: its generics feed each other, reduce, or have different shapes."""
+    """Whether a group needs a slab.
+
+    Its generics feed each other, reduce, have different shapes, or read by subscripts that are computed.
+    """
     generics = generics_of(group)
     if any("reduction" in op.iterators for op in generics):
+        return True
+    if any(isinstance(op, tensor.CollapseShape) for op in group):
+        return True
+    if any(not isinstance(e, Dim | Const) for op in generics for map in op.maps for e in map.results):
         return True
     shapes = {tuple(sorted(loop_extents(op).items())) for op in generics}
     return len(shapes) > 1 or any(
@@ -238,7 +246,7 @@ class _SlabNest:
         order = {op: position for position, op in enumerate(self.group)}
         for number, store in enumerate(self.stores):
             written = place_of(store, self.definitions)
-            generic = self._generic(store)
+            generic, out = self.stored(store)
             for op in self.generics:
                 for value, map in zip(op.inputs, op.maps, strict=False):
                     load = self.definitions.definer(value)
@@ -254,7 +262,7 @@ class _SlabNest:
                     if (
                         read.access != written.access
                         or written.overlaps
-                        or not self._same_slabs(op, map, generic)
+                        or not self._same_slabs(op, map, generic, out)
                     ):
                         raise UnsupportedKernel.at(
                             store.location,
@@ -266,10 +274,11 @@ class _SlabNest:
                 if may_alias(a.root, written.root) and a.access != written.access and not apart:
                     raise UnsupportedKernel.at(store.location, "two stores of one compute group overlap")
 
-    def _same_slabs(self, op: linalg.Generic, map: AffineMap, stored: linalg.Generic) -> bool:
+    def _same_slabs(self, op: linalg.Generic, map: AffineMap, stored: linalg.Generic, out: AffineMap) -> bool:
         """Whether reading by `map` takes an element from the slab that `stored` later writes it in."""
-        for written, read in zip(stored.maps[-1].results, map.results, strict=True):
-            assert isinstance(written, Dim)
+        for written, read in zip(out.results, map.results, strict=True):
+            if not isinstance(written, Dim):
+                return False
             axis = (stored, written.position)
             if not self.alignment.is_outer(axis):
                 continue
@@ -280,13 +289,21 @@ class _SlabNest:
                 return False
         return True
 
-    def _generic(self, store: ktdp.Store) -> linalg.Generic:
-        generic = self.definitions.definer(store.data_tile)
+    def stored(self, store: ktdp.Store) -> tuple[linalg.Generic, AffineMap]:
+        """The generic whose result is stored, and where the elements of its loops go in the tile."""
+        definer = self.definitions.definer(store.data_tile)
+        if isinstance(definer, tensor.CollapseShape):
+            generic = self.definitions.definer(definer.operands[0])
+        else:
+            generic = definer
         if not isinstance(generic, linalg.Generic):
             raise UnsupportedKernel.at(
                 store.location, "the stored value is not computed by one element-wise operation after fusion"
             )
-        return generic
+        out = generic.maps[-1]
+        if isinstance(definer, tensor.CollapseShape):
+            out = collapsed(definer, out)
+        return generic, out
 
     # -- which vectors
 
@@ -306,9 +323,13 @@ class _SlabNest:
     def _outer_vector(self) -> Axis | None:
         """The outer loop along which memory is contiguous, if that is an outer one."""
         best: tuple[int, Axis] | None = None
+        stored = {self.stored(store)[0].results[0] for store in self.stores}
         for op in self.generics:
-            for value, map in zip(op.inputs, op.maps, strict=False):
-                if not isinstance(self.definitions.definer(value), ktdp.Load) or not map.results:
+            values = [*op.inputs, *(result for result in op.results if result in stored)]
+            maps = [*op.maps[: len(op.inputs)], *op.maps[-1:]]
+            for value, map in zip(values, maps, strict=False):
+                is_load = isinstance(self.definitions.definer(value), ktdp.Load)
+                if not (is_load or value in stored) or not map.results:
                     continue
                 type = value.type
                 assert isinstance(type, TensorType)
@@ -325,7 +346,7 @@ class _SlabNest:
 
     def build(self, part: _Part) -> None:
         """Emit the loops and the pipeline of one part."""
-        lead = self._generic(self.stores[-1])
+        lead, _ = self.stored(self.stores[-1])
         dims = [dim for dim in range(len(lead.iterators)) if self.alignment.is_outer((lead, dim))]
         variables = {self.alignment.root((lead, dim)): BlockArgument(INDEX) for dim in dims}
         body: list[Operation] = [_SlabPipeline(self, part, variables).result()]
@@ -482,8 +503,7 @@ class _SlabPipeline:
     def _store_cell(self, store: ktdp.Store) -> Cell:
         nest = self.nest
         address = nest.addresses(tile_of(store, nest.definitions))
-        generic = nest._generic(store)
-        inside, shape = self._box(generic, generic.maps[-1])
+        inside, shape = self._box(*nest.stored(store))
         where = address.subscripts.plus(inside).canonical()
         return Cell(address.memref, where.map, where.values, shape)
 
@@ -509,9 +529,26 @@ class _SlabPipeline:
             ]
             results[op.results[0]] = self._local(op, inputs, results, emitter)
         for store, slot in zip(nest.stores, outputs, strict=True):
-            data = results[store.data_tile]
+            data = results[nest.stored(store)[0].results[0]]
+            collapse = nest.definitions.definer(store.data_tile)
+            if isinstance(collapse, tensor.CollapseShape):
+                data = self._collapsed(collapse, data, emitter)
             emitter.operations.append(WriteToFifo.create([data, slot], location=store.location))
         return emitter.operations
+
+    def _collapsed(self, op: tensor.CollapseShape, data: Value, emitter: Emitter) -> Value:
+        """The slab of a result in the shape that is stored."""
+        type = data.type
+        assert isinstance(type, TensorType)
+        shape = type.static_shape()
+        extents = [
+            math.prod(shape[entry.value] for entry in group if isinstance(entry, IntegerAttr))
+            for group in op.reassociation
+            if isinstance(group, ArrayAttr)
+        ]
+        result = TensorType(tuple(extents), type.element)
+        new = tensor.CollapseShape.create([data], [result], op.attributes, location=op.location)
+        return emitter.add(new)
 
     def _local(
         self, op: linalg.Generic, inputs: Sequence[Value], results: dict[Value, Value], emitter: Emitter
@@ -651,3 +688,19 @@ _TRAPS = (
     arith.CeilDivUI,
 )
 """Operations without a result for some operands."""
+
+
+def collapsed(op: tensor.CollapseShape, map: AffineMap) -> AffineMap:
+    """Where the elements of a map's loops go when dimensions of the result are collapsed."""
+    type = op.operands[0].type
+    assert isinstance(type, TensorType)
+    shape = type.static_shape()
+    exprs: list[AffineExpr] = []
+    for group in op.reassociation:
+        assert isinstance(group, ArrayAttr)
+        dims = [entry.value for entry in group if isinstance(entry, IntegerAttr)]
+        total: AffineExpr = Const(0)
+        for position, dim in enumerate(dims):
+            total = total + map.results[dim] * math.prod(shape[d] for d in dims[position + 1 :])
+        exprs.append(simplify(total))
+    return AffineMap(map.num_dims, 0, tuple(exprs))

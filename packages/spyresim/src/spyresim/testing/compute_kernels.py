@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -251,5 +252,283 @@ def _rows() -> dict[str, str]:
     }
 
 
-KERNELS: Mapping[str, str] = {**_reductions(), **_rows()}
+def _element_wise() -> dict[str, str]:
+    found: dict[str, str] = {}
+    shape = (4, 70)
+    casts = {
+        "f16 to f32": ("f16", "f32", ["%y = arith.extf %x : T<f16> to T<f32>"]),
+        "f32 to f16": ("f32", "f16", ["%y = arith.truncf %x : T<f32> to T<f16>"]),
+        "bf16 to f32": ("bf16", "f32", ["%y = arith.extf %x : T<bf16> to T<f32>"]),
+        "f32 to bf16": ("f32", "bf16", ["%y = arith.truncf %x : T<f32> to T<bf16>"]),
+        "f32 to i32": ("f32", "i32", ["%y = arith.fptosi %x : T<f32> to T<i32>"]),
+        "i32 to f32": ("i32", "f32", ["%y = arith.sitofp %x : T<i32> to T<f32>"]),
+        "i32 to f16, unsigned": ("i32", "f16", ["%y = arith.uitofp %x : T<i32> to T<f16>"]),
+        "i8 to i32": ("i8", "i32", ["%y = arith.extsi %x : T<i8> to T<i32>"]),
+        "i8 to i32, unsigned": ("i8", "i32", ["%y = arith.extui %x : T<i8> to T<i32>"]),
+        "i32 to i8": ("i32", "i8", ["%y = arith.trunci %x : T<i32> to T<i8>"]),
+        "f16 to i8": ("f16", "i8", ["%y = arith.fptosi %x : T<f16> to T<i8>"]),
+        "i8 to bf16": ("i8", "bf16", ["%y = arith.sitofp %x : T<i8> to T<bf16>"]),
+    }
+    for name, (source, target, body) in casts.items():
+        x, y = Array(shape, source), Array(shape, target)
+        text = [line.replace("T<", f"tensor<{dims(x.block(2))}") for line in body]
+        found[f"cast {name}"] = kernel({"x": x}, {"y": y}, text)
+    for predicate in ("oeq", "une", "olt", "ole", "ogt", "oge", "ult", "uno", "ord", "ueq", "one"):
+        found[f"where {predicate}"] = chain(
+            "f16",
+            shape,
+            [
+                f"%c = arith.cmpf {predicate}, %x, %w : T<f16>",
+                "%y = arith.select %c, %x, %w : T<i1>, T<f16>",
+            ],
+        )
+    for predicate in ("eq", "slt", "sge", "ult", "uge"):
+        found[f"integers where {predicate}"] = chain(
+            "i32",
+            shape,
+            [f"%c = arith.cmpi {predicate}, %x, %w : T<i32>", "%y = arith.select %c, %x, %w : T<i1>, T<i32>"],
+        )
+    found["masks combined"] = chain(
+        "f16",
+        shape,
+        [
+            "%zero16 = arith.constant dense<0.0> : T<f16>",
+            "%p = arith.cmpf ogt, %x, %zero16 : T<f16>",
+            "%q = arith.cmpf olt, %w, %zero16 : T<f16>",
+            "%both = arith.andi %p, %q : T<i1>",
+            "%any = arith.xori %both, %q : T<i1>",
+            "%s = arith.select %any, %x, %w : T<i1>, T<f16>",
+            "%y = arith.select %both, %zero16, %s : T<i1>, T<f16>",
+        ],
+    )
+    found["a mask as a number"] = chain(
+        "f16",
+        shape,
+        ["%p = arith.cmpf ogt, %x, %w : T<f16>", "%y = arith.uitofp %p : T<i1> to T<f16>"],
+    )
+    found["integer arithmetic"] = chain(
+        "i32",
+        shape,
+        [
+            "%k = arith.constant dense<3> : T<i32>",
+            "%a = arith.shli %x, %k : T<i32>",
+            "%b = arith.xori %a, %w : T<i32>",
+            "%c = arith.remsi %b, %k : T<i32>",
+            "%d = arith.maxsi %c, %x : T<i32>",
+            "%y = arith.muli %d, %d : T<i32>",
+        ],
+    )
+    found["named operations"] = chain(
+        "f32",
+        shape,
+        [
+            "%e = tensor.empty() : T<f32>",
+            "%a = linalg.abs ins(%x : T<f32>) outs(%e : T<f32>) -> T<f32>",
+            "%b = linalg.sqrt ins(%a : T<f32>) outs(%e : T<f32>) -> T<f32>",
+            "%c = linalg.max ins(%b, %w : T<f32>, T<f32>) outs(%e : T<f32>) -> T<f32>",
+            "%d = linalg.square ins(%c : T<f32>) outs(%e : T<f32>) -> T<f32>",
+            "%g = linalg.div ins(%d, %b : T<f32>, T<f32>) outs(%e : T<f32>) -> T<f32>",
+            "%y = linalg.tanh ins(%g : T<f32>) outs(%e : T<f32>) -> T<f32>",
+        ],
+    )
+    return found
+
+
+def _indices() -> dict[str, str]:
+    found: dict[str, str] = {}
+    maps = "(d0, d1) -> (d0, d1)"
+    x = Array((4, 70))
+    t = x.tensor(2)
+    body = [
+        "%k = arith.constant 67 : index",
+        "%zero16 = arith.constant 0.0 : f16",
+        "%j = linalg.index 1 : index",
+        "%c = arith.cmpi slt, %j, %k : index",
+        "%s = arith.select %c, %a0, %zero16 : f16",
+        "linalg.yield %s : f16",
+    ]
+    empty = f"%e = tensor.empty() : {t}"
+    found["padding is cut off"] = kernel(
+        {"x": x}, {"y": x}, [empty, generic([("%x", t, maps)], ("y", "%e", t, maps), [_PAR, _PAR], body)]
+    )
+    body = [
+        "%i = linalg.index 0 : index",
+        "%j = linalg.index 1 : index",
+        "%row = arith.addi %i, %b_x : index",
+        "%k = arith.constant 70 : index",
+        "%m = arith.muli %row, %k : index",
+        "%n = arith.addi %m, %j : index",
+        "%v = arith.index_cast %n : index to i32",
+        "%f = arith.sitofp %v : i32 to f32",
+        "linalg.yield %f : f32",
+    ]
+    y = Array((4, 70), "f32")
+    found["a range over tiles"] = kernel(
+        {},
+        {"x": y},
+        [
+            f"%e = tensor.empty() : {y.tensor(2)}",
+            generic([], ("x", "%e", y.tensor(2), maps), [_PAR, _PAR], body),
+        ],
+    )
+    body = [
+        "%i = linalg.index 0 : index",
+        "%j = linalg.index 1 : index",
+        "%c = arith.cmpi sge, %i, %j : index",
+        "%low = arith.constant 0xFC00 : f16",
+        "%s = arith.select %c, %a0, %low : f16",
+        "linalg.yield %s : f16",
+    ]
+    square, rows = Array((8, 72)), Array((8,))
+    found["causal row maxima"] = kernel(
+        {"x": square},
+        {"y": rows},
+        [
+            f"%e = tensor.empty() : {square.tensor(2)}",
+            generic(
+                [("%x", square.tensor(2), maps)], ("m", "%e", square.tensor(2), maps), [_PAR, _PAR], body
+            ),
+            f"%z = arith.constant dense<0xFC00> : {rows.tensor(2)}",
+            f"%y = linalg.reduce {{ arith.maximumf }} ins(%m : {square.tensor(2)}) "
+            f"outs(%z : {rows.tensor(2)}) dimensions = [1]",
+        ],
+    )
+    return found
+
+
+def _shapes() -> dict[str, str]:
+    found: dict[str, str] = {}
+    flat, tall = Array((256,)), Array((4, 64))
+    found["expanded"] = kernel(
+        {"x": flat},
+        {"y": tall},
+        [
+            "%e = tensor.expand_shape %x [[0, 1]] output_shape [2, 64] "
+            ": tensor<128xf16> into tensor<2x64xf16>",
+            "%y = arith.negf %e : tensor<2x64xf16>",
+        ],
+    )
+    found["collapsed"] = kernel(
+        {"x": tall},
+        {"y": flat},
+        [
+            "%c = tensor.collapse_shape %x [[0, 1]] : tensor<2x64xf16> into tensor<128xf16>",
+            "%y = arith.negf %c : tensor<128xf16>",
+        ],
+    )
+    found["a unit dimension added"] = kernel(
+        {"x": Array((4, 64))},
+        {"y": Array((4, 1))},
+        [
+            "%z = arith.constant dense<0.0> : tensor<2xf16>",
+            "%s = linalg.reduce { arith.addf } ins(%x : tensor<2x64xf16>) outs(%z : tensor<2xf16>) "
+            "dimensions = [1]",
+            "%y = tensor.expand_shape %s [[0, 1]] output_shape [2, 1] : tensor<2xf16> into tensor<2x1xf16>",
+        ],
+    )
+    found["a slice"] = kernel(
+        {"x": Array((4, 128))},
+        {"y": Array((4, 64))},
+        ["%y = tensor.extract_slice %x[0, 32] [2, 64] [1, 1] : tensor<2x128xf16> to tensor<2x64xf16>"],
+    )
+    found["a transpose"] = kernel(
+        {"x": Array((64, 6), split=False)},
+        {"y": Array((6, 64), split=False)},
+        [
+            "%e = tensor.empty() : tensor<6x64xf16>",
+            "%y = linalg.transpose ins(%x : tensor<64x6xf16>) outs(%e : tensor<6x64xf16>) "
+            "permutation = [1, 0]",
+        ],
+        1,
+    )
+    found["strided views"] = kernel(
+        {"x": Array((4, 64), strides=(200, 1)), "w": Array((4, 64), strides=(1, 4))},
+        {"y": Array((4, 64))},
+        ["%y = arith.addf %x, %w : tensor<2x64xf16>"],
+    )
+    found["one number for all"] = kernel(
+        {"x": Array((4, 70), split=False), "w": Array((4, 70))},
+        {"y": Array((4, 70))},
+        [
+            "%one = arith.constant 1 : index",
+            "%v = tensor.extract %x[%one, %zero] : tensor<4x70xf16>",
+            "%h = arith.addf %v, %v : f16",
+            "%b = tensor.splat %h : tensor<2x70xf16>",
+            "%y = arith.mulf %w, %b : tensor<2x70xf16>",
+        ],
+    )
+    return found
+
+
+def _scalars() -> dict[str, str]:
+    x = Array((4, 70))
+    found = {
+        "a float argument": kernel(
+            {"x": x},
+            {"y": x},
+            ["%b = tensor.splat %s : tensor<2x70xf16>", "%y = arith.mulf %x, %b : tensor<2x70xf16>"],
+            scalars=["%s: f16"],
+        ),
+        "arithmetic on float arguments": kernel(
+            {"x": x},
+            {"y": x},
+            [
+                "%t = arith.truncf %s : f32 to f16",
+                "%u = arith.mulf %t, %t : f16",
+                "%b = tensor.splat %u : tensor<2x70xf16>",
+                "%y = arith.mulf %x, %b : tensor<2x70xf16>",
+            ],
+            scalars=["%s: f32"],
+        ),
+        "an integer argument": kernel(
+            {"x": Array((4, 70), "i32")},
+            {"y": Array((4, 70), "i32")},
+            ["%b = tensor.splat %s : tensor<2x70xi32>", "%y = arith.maxsi %x, %b : tensor<2x70xi32>"],
+            scalars=["%s: i32"],
+        ),
+        "a condition on the tile": kernel(
+            {},
+            {},
+            [
+                "%q = arith.cmpi eq, %tile, %zero : index",
+                "scf.if %q {",
+                *_block("x", "y", "arith.negf %x : tensor<2x64xf16>"),
+                "} else {",
+                *_block("x", "y", "arith.addf %x, %x : tensor<2x64xf16>", "2"),
+                "}",
+            ],
+        ).replace("@kernel()", "@kernel(%p_x: index, %p_y: index)"),
+    }
+    return found
+
+
+def _block(source: str, target: str, operation: str, suffix: str = "") -> list[str]:
+    """A load, an operation and a store of two rows per tile of 4x64 arrays, with views of their own."""
+    lines = ["%two = arith.constant 2 : index", "%base = arith.muli %tile, %two : index"]
+    for name in (source, target):
+        lines.append(view(f"v_{name}", f"p_{name}", (4, 64)))
+        lines.append(tile(f"t_{name}", f"v_{name}", "%base, %zero", (4, 64), (2, 64)))
+    lines.append(load(source, f"t_{source}", (2, 64)))
+    lines.append(f"%{target} = {operation}")
+    lines.append(store(target, f"t_{target}", (2, 64)))
+    if not suffix:
+        return lines
+    names = ("two", "base", "v_x", "v_y", "t_x", "t_y", "x", "y")
+    return [_renamed(line, names, suffix) for line in lines]
+
+
+def _renamed(line: str, names: Sequence[str], suffix: str) -> str:
+    for name in names:
+        line = re.sub(rf"%{name}\b", f"%{name}{suffix}", line)
+    return line
+
+
+KERNELS: Mapping[str, str] = {
+    **_reductions(),
+    **_rows(),
+    **_element_wise(),
+    **_indices(),
+    **_shapes(),
+    **_scalars(),
+}
 """Kernels by name."""
