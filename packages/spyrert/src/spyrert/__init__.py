@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from spyrert.errors import SpyreError
     from spyrert.execution import Event, Stream
     from spyrert.graph import Graph, GraphInstance, ShapeBucketer
-    from spyrert.launch import Launch, LaunchTicket, SymbolicArg, SymbolicKind
+    from spyrert.launch import Launch, SymbolicArg, SymbolicKind
     from spyrert.memory import AllocationDirective, PlacementPolicy
     from spyrert.plan import JobPlan
     from spyrert.planset import PlanSet
     from spyrert.runtime import Runtime
     from spyrert.spyrecode import LaunchSpec, LinearLayout, SpyreCode, StickLayout
     from spyrert.tensor import DeviceTensor
+    from spyrert.tickets import LaunchTicket
 
 _HOMES = {
     "AllocationDirective": "spyrert.memory",
@@ -34,7 +35,7 @@ _HOMES = {
     "JobPlan": "spyrert.plan",
     "Launch": "spyrert.launch",
     "LaunchSpec": "spyrert.spyrecode",
-    "LaunchTicket": "spyrert.launch",
+    "LaunchTicket": "spyrert.tickets",
     "LinearLayout": "spyrert.spyrecode",
     "MicroDevice": "spyrert.device",
     "Overlap": "spyrert.config",

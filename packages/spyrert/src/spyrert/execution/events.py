@@ -42,7 +42,7 @@ class EventGeneration:
     def over(self) -> bool:
         return self.signaled or self.error is not None
 
-    def foreign_to(self, scheduler: Scheduler) -> bool:
+    def foreign_to(self, scheduler: object) -> bool:
         """Whether something else than the streams of this scheduler signals it."""
         return self.external or self.scheduler not in (None, scheduler)
 

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from spyrert import arguments, launch
+from spyrert import arguments, enqueue, launch
 from spyrert.config import RuntimeConfig
 from spyrert.device.protocol import MemoryType
+from spyrert.enqueue import Transaction
 from spyrert.errors import GraphError, LaunchError, SpyreError
 from spyrert.execution import EventGeneration, Operation, OpState, Signal, Stream, StreamState, Wait
 from spyrert.graph.capture import CopyNode, Graph, LaunchNode, SignalNode, Slot, WaitNode
-from spyrert.launch import LaunchTicket, Request, Transaction
+from spyrert.launch import Request
 from spyrert.memory import EMPTY, CompositeAddress
 from spyrert.tensor import DeviceTensor, Storage
+from spyrert.tickets import LaunchTicket
 
 if TYPE_CHECKING:
     from spyrert.context import DeviceContext
@@ -207,7 +209,7 @@ class GraphInstance:
             streams = [chosen, *(self._fork(state) for state in self.graph.states[1:])]
             with Transaction() as transaction:
                 placed, tickets = self._build(requests, streams, transaction)
-                launch.submit(context, placed, tickets)
+                enqueue.submit(context, placed, tickets)
         return ReplayTicket(context, tuple(operation for _, operation in placed), tuple(tickets))
 
     def _fork(self, state: StreamState) -> Stream:
@@ -237,7 +239,7 @@ class GraphInstance:
                     for request in next(groups):
                         pool = self._runtime._pool(request.plan, streams[number])
                         scratch = self._scratch.get((number, request.plan.dynamic_size), EMPTY)
-                        launched, ticket = launch.build(request, streams[number], pool, transaction, scratch)
+                        launched, ticket = enqueue.build(request, streams[number], pool, transaction, scratch)
                         placed += launched
                         tickets.append(ticket)
                 case CopyNode(make=make):

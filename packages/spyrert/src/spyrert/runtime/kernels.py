@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spyrert import arguments, launch, prepare
+from spyrert import arguments, enqueue, launch, prepare
 from spyrert.constants import align_up
 from spyrert.correction import BUILTIN, HostFunction
 from spyrert.errors import (
@@ -22,13 +22,14 @@ from spyrert.errors import (
 )
 from spyrert.execution import Stream as StreamHandle
 from spyrert.graph.capture import Capture, Graph, LaunchNode
-from spyrert.launch import Launch, LaunchTicket, RecordedLaunch, SymbolicArg
+from spyrert.launch import Launch, SymbolicArg
 from spyrert.plan import JobPlan
 from spyrert.runtime.tensors import Tensors
 from spyrert.spyrecode import LinearLayout, SpyreCode
 from spyrert.spyrecode._json import name_problem
 from spyrert.spyrecode.reader import Verify
 from spyrert.tensor import DeviceTensor
+from spyrert.tickets import LaunchTicket, RecordedLaunch
 
 PlanKey = tuple[int, str, int, str | None]
 """Device, digest of the artefact, replicas, and name of a plan."""
@@ -193,7 +194,7 @@ class Kernels(Tensors):
             limit = self.config.max_inflight_launches
             if context.inflight >= limit:
                 context.scheduler.wait_for(lambda: context.inflight < limit, None, "launches in flight")
-            return launch.enqueue([(r, self._pool(r.plan, chosen)) for r in requests], chosen)
+            return enqueue.enqueue([(r, self._pool(r.plan, chosen)) for r in requests], chosen)
         except SpyreError:
             self.refused_launches += 1
             raise
