@@ -239,16 +239,17 @@ def test_numbers(name: str, seed: int) -> None:
     module = ktir.load(path)
     arguments, expected, tolerance = REFERENCES[name](seed)
     copies = {key: np.array(value) for key, value in arguments.items()}
-    results = [
-        spyresim.run_ktir(m, name, arguments)
-        for m in (module, ktir.parse(ktir.print_module(module, generic=True)))
-    ]
+    again = ktir.parse(ktir.print_module(module, generic=True))
+    results = [spyresim.run_ktir(m, name, arguments) for m in (module, again)]
+    for schedule in ("sequential", "random"):  # nothing depends on lockstep
+        results.append(spyresim.run_ktir(module, name, arguments, schedule=schedule, seed=seed, strict=True))
     for key, value in arguments.items():
         np.testing.assert_array_equal(value, copies[key], err_msg=f"the launch changed {key}")
     assert not results[0].report.warnings
     for key, want in expected.items():
-        got, again = (result.outputs[key] for result in results)
-        np.testing.assert_array_equal(got, again)
+        got, *others = (result.outputs[key] for result in results)
+        for other in others:
+            np.testing.assert_array_equal(got, other)
         assert got.dtype == want.dtype
         assert got.shape == want.shape
         atol = tolerance * float(np.abs(want.astype(np.float64)).max())

@@ -295,6 +295,14 @@ def test_shapes_of_tensors() -> None:
         (lambda k: k.view(0, (8,), "f16").gather((2,), lambda i: (i, i)), "2 coordinates for a view of rank 1"),
         (lambda k: bool(k.full((2,), 0, "f16") < 1), "no truth value while the kernel is built"),
         (lambda k: bool(k.index("n")), "an index has no truth value"),
+        (lambda k: bool(k.index("n") == 0), "no truth value while the kernel is built"),
+        (lambda k: bool(k.full((2,), 0, "f16") != 1), "no truth value while the kernel is built"),
+        (lambda k: range(k.index("n")), r"no number while the kernel is built; use Kernel\.loop"),
+        (lambda k: k.index("n") + 0.5, "an index expression takes whole numbers, not 0.5"),
+        (lambda k: k.when(True).__enter__(), "a condition is a comparison of values of the kernel, not True"),
+        (lambda k: k.when(k.number(1, "i32")).__enter__(), "a condition is a comparison"),
+        (lambda k: k.full((2, 3), 0, "f16").sum(2), r"axes \[2\] are not different axes of a tensor of shape \(2, 3\)"),
+        (lambda k: k.full((2, 3), 0, "f16").max((0, -2)), r"axes \[0, -2\] are not different axes"),
         (lambda k: (k.pointer("x"), k.index("x")), "there is already an argument named 'x'"),
         (lambda k: k.scalar("n", "index"), "declare index arguments with Kernel.index"),
     ],
@@ -302,6 +310,26 @@ def test_shapes_of_tensors() -> None:
 def test_mistakes_are_explained(build: Callable[[Kernel], object], message: str) -> None:
     with pytest.raises(BuilderError, match=message):
         build(Kernel("k"))
+
+
+def test_equality_is_a_value_of_the_kernel() -> None:
+    """``==`` and ``!=`` compare when the kernel runs, like ``<``; the objects can still be keys."""
+    k = Kernel("k", grid=(4,))
+    y = k.view(k.pointer("y"), (4,), "f16")
+    (tile,) = k.tile_id()
+    one = k.full((1,), 1, "f16")
+    with k.when(tile == 0):
+        y[tile : tile + 1].store((one == one).to("f16"))
+    with k.when(tile != 0):
+        y[tile : tile + 1].store((one != one).to("f16"))
+    lines = text_of(k)
+    assert [line.split()[3] for line in lines.splitlines() if "arith.cmp" in line] == [
+        "eq,",
+        "oeq,",
+        "ne,",
+        "une,",
+    ]
+    assert len({tile, one}) == 2
 
 
 def test_mistakes_with_loops() -> None:

@@ -204,6 +204,14 @@ class Element:
         made = operation.create((self.value, right), (result,), {"predicate": predicate})
         return self._same(self.emitter.value(made))
 
+    def __eq__(self, other: ElementLike) -> Self:  # type: ignore[override]
+        return self.equal(other)
+
+    def __ne__(self, other: ElementLike) -> Self:  # type: ignore[override]
+        return self.not_equal(other)
+
+    __hash__ = object.__hash__
+
     def __lt__(self, other: ElementLike) -> Self:
         return self._compare(CmpFPredicate.OLT, CmpIPredicate.SLT, other)
 
@@ -296,7 +304,10 @@ class Tensor(Element):
     # -- reductions
 
     def _reduce(self, axes: int | Sequence[int], operation: OperationClass, start: float | int) -> Tensor:
-        dims = sorted(a % len(self.shape) for a in ([axes] if isinstance(axes, int) else axes))
+        given, rank = [axes] if isinstance(axes, int) else list(axes), len(self.shape)
+        dims = sorted(a % rank for a in given if -rank <= a < rank)
+        if len(set(dims)) != len(given):
+            raise BuilderError(f"axes {given} are not different axes of a tensor of shape {self.shape}")
         type = TensorType(tuple(n for d, n in enumerate(self.shape) if d not in dims), self.element)
         init = self.emitter.constant(splat(start, type))
         arguments = (BlockArgument(self.element), BlockArgument(self.element))

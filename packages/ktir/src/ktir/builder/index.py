@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,11 @@ class Index:
     def _coerce(self, other: Index | int) -> Index:
         if isinstance(other, Index):
             return other
-        return Index(self.emitter, Const(int(other)), ())
+        try:
+            number = operator.index(other)
+        except TypeError:
+            raise BuilderError(f"an index expression takes whole numbers, not {other!r}") from None
+        return Index(self.emitter, Const(number), ())
 
     def __add__(self, other: Index | int) -> Index:
         (a, b), leaves = join(self, self._coerce(other))
@@ -108,6 +113,14 @@ class Index:
         """Whether two indices differ (i1)."""
         return self._compare(arith.CmpIPredicate.NE, other)
 
+    def __eq__(self, other: Index | int) -> Scalar:  # type: ignore[override]
+        return self.equal(other)
+
+    def __ne__(self, other: Index | int) -> Scalar:  # type: ignore[override]
+        return self.not_equal(other)
+
+    __hash__ = object.__hash__
+
     def __lt__(self, other: Index | int) -> Scalar:
         return self._compare(arith.CmpIPredicate.SLT, other)
 
@@ -122,6 +135,9 @@ class Index:
 
     def __bool__(self) -> bool:
         raise BuilderError("an index has no truth value while the kernel is built; use Kernel.when")
+
+    def __index__(self) -> int:
+        raise BuilderError("an index has no number while the kernel is built; use Kernel.loop for range()")
 
     @property
     def constant(self) -> int | None:

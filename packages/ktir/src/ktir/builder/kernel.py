@@ -45,7 +45,7 @@ from ktir.grid import GRID
 from ktir.ir import BlockArgument, Operation, Region
 from ktir.layout import Layout
 from ktir.opdef import OPERAND_SEGMENTS
-from ktir.types import I32, I64, INDEX, FunctionType, IndexType, MemRefType, TensorType, Type
+from ktir.types import I1, I32, I64, INDEX, FunctionType, IndexType, MemRefType, TensorType, Type
 from ktir.verifier import verify
 
 
@@ -286,7 +286,9 @@ class Kernel:
 
     @contextmanager
     def when(self, condition: Scalar) -> Iterator[None]:
-        """What is built inside runs only if the condition (i1) holds."""
+        """What is built inside runs only if the condition (i1), such as ``tile == 0``, holds."""
+        if not isinstance(condition, Scalar) or condition.element != I1:
+            raise BuilderError(f"a condition is a comparison of values of the kernel, not {condition!r}")
         with self.emitter.block() as frame:
             yield
         body = self.emitter.region(frame, scf.Yield.create())

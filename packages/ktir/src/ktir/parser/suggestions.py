@@ -28,9 +28,13 @@ def for_operation(name: str, context: Context) -> tuple[str, ...]:
             f"dialect '{dialect}' is not known; its operations are read in generic form: \"{name}\"(...)",
         )
     known = [op.definition.name for d in context.dialects for op in d.operations]
-    if not dot and (same := [full for full in known if full.partition(".")[2] == name]):
+    if dot:
+        return closest(name, known)
+    same = [full for full in known if full.partition(".")[2] == name]
+    if same:
         return (f"did you mean {' or '.join(map(repr, same))}?",)
-    return closest(name, known)
+    bare = [full.removeprefix("func.") for full in known if full.startswith("func.")]  # may stand without
+    return closest(name, bare) or closest(name, known)
 
 
 def for_type(mnemonic: str, dialect: str, context: Context) -> tuple[str, ...]:
