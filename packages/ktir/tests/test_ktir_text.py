@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -309,118 +310,8 @@ def test_syntax_errors_are_located(text: str, line: int, column: int, message: s
 
 
 DIALECT_PROGRAMS = {
-    "scf": """
-        func.func @f(%n: index, %t: tensor<4xf16>, %c: i1, %k: i32) -> tensor<4xf16> {
-          %c0 = arith.constant 0 : index
-          scf.for %i = %c0 to %n step %n { "u"(%i) : (index) -> () } {loop_type = "x"}
-          scf.for unsigned %i = %k to %k step %k : i32 { }
-          %r = scf.for %i = %c0 to %n step %n iter_args(%x = %t) -> tensor<4xf16> { scf.yield %x : tensor<4xf16> }
-          %s = scf.if %c -> tensor<4xf16> { scf.yield %r : tensor<4xf16> } else { scf.yield %t : tensor<4xf16> }
-          scf.if %c { }
-          %w = scf.while (%l = %n) : (index) -> index {
-            scf.condition(%c) %l : index
-          } do {
-          ^bb0(%b: index):
-            scf.yield %b : index
-          } attributes {a}
-          return %s : tensor<4xf16>
-        }
-        """,
-    "linalg": """
-        func.func @f(%a: tensor<4x8xf16>, %b: tensor<8x4xf16>, %v: tensor<4xf16>, %x: f16) {
-          %e = tensor.empty() : tensor<4x8xf16>
-          %z = linalg.fill ins(%x : f16) outs(%e : tensor<4x8xf16>) -> tensor<4x8xf16>
-          %s = linalg.sub {foo} ins(%a, %z : tensor<4x8xf16>, tensor<4x8xf16>) outs(%e: tensor<4x8xf16>) -> tensor<4x8xf16>
-          %y = linalg.exp ins(%s : tensor<4x8xf16>) outs(%e : tensor<4x8xf16>) -> tensor<4x8xf16>
-          %m0 = tensor.empty() : tensor<4x4xf32>
-          %m = linalg.matmul ins(%a, %b : tensor<4x8xf16>, tensor<8x4xf16>) outs(%m0 : tensor<4x4xf32>) -> tensor<4x4xf32>
-          %r = linalg.reduce { arith.addf } ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) dimensions = [1]
-          %r2 = linalg.reduce ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) dimensions = [1]
-            (%in: f16, %init: f16) {
-              %p = arith.mulf %in, %in : f16
-              %q = arith.addf %p, %init : f16
-              linalg.yield %q : f16
-            }
-          %bc = linalg.broadcast ins(%r : tensor<4xf16>) outs(%e : tensor<4x8xf16>) dimensions = [1]
-          %t = linalg.transpose ins(%a : tensor<4x8xf16>) outs(%b : tensor<8x4xf16>) permutation = [1, 0]
-          %mp = linalg.map { math.exp } ins(%a : tensor<4x8xf16>) outs(%e : tensor<4x8xf16>)
-          %g = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"], doc = "d"}
-            ins(%a : tensor<4x8xf16>) outs(%v : tensor<4xf16>) attrs = {k = 1 : i64} {
-            ^bb0(%in: f16, %out: f16):
-              %i = linalg.index 0 : index
-              %o = arith.addf %in, %out : f16
-              linalg.yield %o : f16
-          } -> tensor<4xf16>
-          return
-        }
-        """,
-    "tensor": """
-        func.func @f(%a: tensor<4x8xf16>, %n: index, %x: f16, %d: tensor<?x8xf16>) {
-          %e = tensor.empty(%n) : tensor<?x8xf16>
-          %p = tensor.extract %a[%n, %n] : tensor<4x8xf16>
-          %i = tensor.insert %x into %a[%n, %n] : tensor<4x8xf16>
-          %s = tensor.extract_slice %a[%n, 0] [1, 4] [1, 2] : tensor<4x8xf16> to tensor<4xf16>
-          %t = tensor.insert_slice %s into %a[%n, 0] [1, 4] [1, 2] : tensor<4xf16> into tensor<4x8xf16>
-          %c = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf16> into tensor<32xf16>
-          %u = tensor.expand_shape %c [[0, 1]] : tensor<32xf16> into tensor<4x8xf16>
-          %f = tensor.from_elements %x, %x : tensor<2xf16>
-          %g = tensor.dim %d, %n : tensor<?x8xf16>
-          %h = tensor.cast %d : tensor<?x8xf16> to tensor<4x8xf16>
-          %k = tensor.concat dim(1) %a, %a : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x16xf16>
-          %l = tensor.generate { ^bb0(%q: index): tensor.yield %x : f16 } : tensor<4xf16>
-          %m = tensor.splat %x : tensor<4xf16>
-          return
-        }
-        """,
-    "memref": """
-        func.func @f(%n: index, %x: f16) {
-          %a = memref.alloc() {alignment = 128 : i64} : memref<4x8xf16, "L1">
-          %d = memref.alloc(%n) : memref<?xf16>
-          %c = memref.memory_space_cast %a : memref<4x8xf16, "L1"> to memref<4x8xf16>
-          %r = memref.reinterpret_cast %a to offset: [%n], sizes: [2, 8], strides: [8, 1] : memref<4x8xf16, "L1"> to memref<2x8xf16, strided<[8, 1], offset: ?>, "L1">
-          %s = memref.subview %a[%n, 0] [2, 8] [1, 1] : memref<4x8xf16, "L1"> to memref<2x8xf16, strided<[8, 1], offset: ?>, "L1">
-          %l = memref.load %a[%n, %n] : memref<4x8xf16, "L1">
-          memref.store %x, %a[%n, %n] : memref<4x8xf16, "L1">
-          memref.copy %c, %c : memref<4x8xf16> to memref<4x8xf16>
-          memref.dealloc %d : memref<?xf16>
-          return
-        }
-        """,
-    "arith": """
-        func.func @f(%a: index, %x: f16, %t: tensor<4xf16>, %v: vector<4xf32>, %i: i8) {
-          %b = arith.muli %a, %a overflow<nsw, nuw> {foo} : index
-          %l = arith.addf %x, %x fastmath<contract> : f16
-          %m = arith.cmpi ult, %a, %b : index
-          %n = arith.cmpf une, %t, %t : tensor<4xf16>
-          %o = arith.select %n, %t, %t : tensor<4xi1>, tensor<4xf16>
-          %q = arith.select %m, %t, %t : tensor<4xf16>
-          %r = arith.truncf %v : vector<4xf32> to vector<4xbf16>
-          %s = arith.bitcast %x : f16 to i16
-          %u = arith.extui %i : i8 to i32
-          %w = math.fma %x, %l, %x : f16
-          %y = affine.apply affine_map<(d0)[s0] -> (d0 * 16 + s0)>(%a)[%b]
-          return
-        }
-        """,
-    "cf": """
-        func.func @f(%c: i1, %a: index) -> index {
-          cf.cond_br %c, ^one(%a : index), ^two
-        ^one(%x: index):
-          cf.br ^three(%x : index)
-        ^two:
-          cf.br ^three(%a : index)
-        ^three(%y: index):
-          return %y : index
-        }
-        """,
-    "modules": """
-        module @outer attributes {a} {
-          module @inner { func.func @f() { return } }
-          func.func @g() { func.call @inner::@f() : () -> () return }
-          func.func private @d(index, tensor<?xf16> {k}) -> (index {r}, f16)
-          func.func nested @"strange name"() { return }
-        }
-        """,
+    path.stem.removeprefix("dialect_"): path.read_text()
+    for path in sorted((Path(__file__).parent / "programs").glob("dialect_*.mlir"))
 }
 
 

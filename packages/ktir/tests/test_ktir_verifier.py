@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ktir import Context, Operation, VerifyError, parse, verify
+from ktir import Context, Operation, VerifyError, parse, print_module, verify
+from ktir.transforms import alpha_equivalent
 
 CONTEXT = Context(installed=False)
 
@@ -234,6 +235,43 @@ CASES += [
 ]  # fmt: skip
 
 
+SEGMENTS = 'func.func @f(%n: index) {{ %a = "memref.alloc"(%n) <{{operandSegmentSizes = {}}}> : (index) -> memref<?xf16> return }}'
+PAIR = 'func.func @f(%a: {0}) {{ %b = "{1}"(%a, %a) <{{predicate = {2}}}> : ({0}, {0}) -> i1 return }}'
+CASES += [
+    (SEGMENTS.format("array<i32: 1, 0>"), None),
+    (SEGMENTS.format("array<i64: 1, 0>"),
+     "attribute 'operandSegmentSizes' failed to satisfy constraint: i32 dense array attribute"),
+    (SEGMENTS.format("[1, 0]"),
+     "attribute 'operandSegmentSizes' failed to satisfy constraint: i32 dense array attribute"),
+    (SEGMENTS.format("array<i32: 1>"),
+     "'operandSegmentSizes' attribute for specifying operand segments must have 2 elements, but got 1"),
+    (SEGMENTS.format("array<i32: 1, 0>, alignment = 64 : i64"), None),
+    *((SEGMENTS.format(f"array<i32: 1, 0>, alignment = {n} : i64"),
+       "attribute 'alignment' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive "
+       "and whose value is a power of two > 0") for n in (0, 5, -8)),
+    (SEGMENTS.format("array<i32: 1, 0>, alignment = 8 : i32"),
+     "attribute 'alignment' failed to satisfy constraint: 64-bit signless integer attribute"),
+    (PAIR.format("i32", "arith.cmpi", "9 : i64"), None),
+    (PAIR.format("i32", "arith.cmpi", "10 : i64"), "attribute 'predicate' failed to satisfy constraint: allowed 64-bit "
+     "signless integer cases: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+    (PAIR.format("f32", "arith.cmpf", "-1 : i64"), "allowed 64-bit signless integer cases: 0, 1, 2,"),
+    (PAIR.format("f32", "arith.cmpf", "1 : i32"),
+     "attribute 'predicate' failed to satisfy constraint: 64-bit signless integer attribute"),
+    ('func.func @f(%m: !ktdp.runtime_arg<index>) { %b = "ktdp.runtime_arg_extract"(%m) <{kind = 3 : i32}> : '
+     "(!ktdp.runtime_arg<index>) -> index return }",
+     "attribute 'kind' failed to satisfy constraint: allowed 32-bit signless integer cases: 0, 1, 2"),
+    (tensors("memref.reinterpret_cast %m to offset: [0], sizes: [23], strides: [1] : memref<4x6xf16> to memref<24xf16>",
+             MEMREFS), "expected result type with size = 23 instead of 24 in dim = 0"),
+    (tensors("memref.reinterpret_cast %m to offset: [8], sizes: [24], strides: [1] : memref<4x6xf16> to memref<24xf16>",
+             MEMREFS), "expected result type with offset = 8 instead of 0"),
+    (tensors("memref.reinterpret_cast %m to offset: [8], sizes: [3, 4], strides: [5, 1] : memref<4x6xf16> to "
+             "memref<3x4xf16, strided<[6, 1], offset: 8>>", MEMREFS),
+     "expected result type with stride = 5 instead of 6 in dim = 0"),
+    (tensors("memref.reinterpret_cast %m to offset: [8], sizes: [3, 4], strides: [5, 1] : memref<4x6xf16> to "
+             "memref<3x4xf16, strided<[5, 1], offset: 8>>", MEMREFS), None),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(("text", "message"), CASES, ids=[str(c[1])[:40] for c in CASES])
 def test_message(text: str, message: str | None) -> None:
     """Every rule has a place and a note that says what would be right; without a message the text is good."""
@@ -243,6 +281,10 @@ def test_message(text: str, message: str | None) -> None:
     with pytest.raises(VerifyError) as caught:
         verify(parse(text, CONTEXT, "v.mlir"))
     assert message in str(caught.value)
+    module = parse(text, CONTEXT)  # what breaks a rule can be printed all the same
+    assert print_module(module)
+    if not any(op.name == "cf.br" for op in module.walk()):  # the entry block's label is not printed
+        assert alpha_equivalent(parse(print_module(module, generic=True), CONTEXT), module)
     assert all(d.notes and all(n.message for n in d.notes) for d in caught.value.diagnostics)
     assert all(d.location is not None and d.location.file_line_column() for d in caught.value.diagnostics)
 

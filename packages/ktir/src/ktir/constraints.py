@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -33,6 +35,27 @@ class Constraint:
     accepts: Callable[[Type], bool] = attrs.field(repr=False)
     buildable: Type | None = None
     type_class: type[Type] | None = None
+
+
+@attrs.frozen
+class Restriction:
+    """Which values of an attribute are allowed beyond its class; `text` says it in MLIR's words."""
+
+    text: str
+    accepts: Callable[[Any], bool] = attrs.field(repr=False)
+
+
+def cases(values: type[enum.IntEnum], width: int = 64) -> Restriction:
+    """The integers of an enumeration."""
+    numbers = sorted(int(value) for value in values)
+    text = f"allowed {width}-bit signless integer cases: {', '.join(map(str, numbers))}"
+    return Restriction(text, lambda attribute: attribute.value in numbers)
+
+
+POWER_OF_TWO = Restriction(
+    "64-bit signless integer attribute whose value is positive and whose value is a power of two > 0",
+    lambda attribute: attribute.value > 0 and attribute.value.bit_count() == 1,
+)
 
 
 def instance_of(description: str, *classes: type[Type]) -> Constraint:

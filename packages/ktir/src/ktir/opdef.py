@@ -24,7 +24,7 @@ import attrs
 
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
-from ktir.constraints import ANY, Constraint
+from ktir.constraints import ANY, Constraint, Restriction
 from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, OpResult, Region, Value
 from ktir.types import Type
@@ -73,6 +73,7 @@ class AttributeDef:
     default: Attribute | None = None
     description: str | None = None
     value_type: Type | None = None
+    only: Restriction | None = None
 
 
 @attrs.frozen
@@ -375,7 +376,8 @@ class variadic_result(_Declared):
 class attribute(_Declared, Generic[A]):
     """A required inherent attribute: ``op.x`` is an `A`.
 
-    `name` is its MLIR name if that differs; `type` is that of a number whose type the text leaves out.
+    `name` is its MLIR name if that differs; `type` is that of a number whose type the text leaves out; `only`
+    says which values are allowed.
     """
 
     def __init__(
@@ -384,7 +386,9 @@ class attribute(_Declared, Generic[A]):
         name: str | None = None,
         description: str | None = None,
         type: Type | None = None,
+        only: Restriction | None = None,
     ) -> None:
+        self.only = only
         self.kind = kind
         self.attr_name = name
         self.description = description
@@ -410,7 +414,9 @@ class optional_attribute(_Declared, Generic[A]):
         default: A | None = None,
         description: str | None = None,
         type: Type | None = None,
+        only: Restriction | None = None,
     ) -> None:
+        self.only = only
         self.kind = kind
         self.attr_name = name
         self.default = default
@@ -506,7 +512,13 @@ def operation(
                 case attribute():
                     attributes.append(
                         AttributeDef(
-                            item.attr_name or label, item.kind, True, None, item.description, item.value_type
+                            item.attr_name or label,
+                            item.kind,
+                            True,
+                            None,
+                            item.description,
+                            item.value_type,
+                            item.only,
                         )
                     )
                 case optional_attribute():
@@ -518,6 +530,7 @@ def operation(
                             item.default,
                             item.description,
                             item.value_type,
+                            item.only,
                         )
                     )
                 case region() | variadic_region():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ktir.analysis import DefUse, Dominance, Use
 from ktir.attribute import Attribute
-from ktir.attributes import DenseArrayAttr
+from ktir.attributes import DenseArrayAttr, IntegerAttr
 from ktir.errors import Diagnostic, KtirError, Note, VerifyError, finding
 from ktir.ir import Block, BlockArgument, Label, Operation, Region, UnregisteredOp, Value, symbol_name
 from ktir.location import Location
@@ -28,7 +28,7 @@ from ktir.opdef import (
     ResultDef,
     group_bounds,
 )
-from ktir.types import I64
+from ktir.types import I64, IntegerType
 
 
 class Verifier:
@@ -254,10 +254,13 @@ def malformations(op: Operation) -> Iterator[Diagnostic]:
     if isinstance(op, UnregisteredOp):
         return
     definition = op.definition
-    segments = op.attributes.get(OPERAND_SEGMENTS) if definition.operand_segments else None
-    yield from _groups("operand", definition.operands, op.operands, segments)
-    segments = op.attributes.get(RESULT_SEGMENTS) if definition.result_segments else None
-    yield from _groups("result", definition.results, op.results, segments)
+    for noun, name, apart, groups, values in (
+        ("operand", OPERAND_SEGMENTS, definition.operand_segments, definition.operands, op.operands),
+        ("result", RESULT_SEGMENTS, definition.result_segments, definition.results, op.results),
+    ):
+        segments = op.attributes.get(name) if apart else None
+        wrong = tuple(_segments(noun, name, len(groups), segments))
+        yield from wrong or _groups(noun, groups, values, segments)
     yield from _attributes(op, definition)
     if len(op.successors) != definition.successors:
         yield finding(
@@ -288,6 +291,26 @@ def malformations(op: Operation) -> Iterator[Diagnostic]:
 def well_formed(op: Operation) -> bool:
     """Whether `malformations` finds nothing."""
     return next(malformations(op), None) is None
+
+
+def _segments(noun: str, name: str, groups: int, segments: Attribute | None) -> Iterator[Diagnostic]:
+    """What is wrong with the attribute that tells groups apart."""
+    match segments:
+        case DenseArrayAttr(element=IntegerType(width=32), values=values) if len(values) == groups:
+            return
+        case DenseArrayAttr(element=IntegerType(width=32), values=values):
+            yield finding(
+                f"'{name}' attribute for specifying {noun} segments must have {groups} elements, but got "
+                f"{len(values)}",
+                f"one number for each group of {noun}s",
+            )
+        case None:
+            return  # reported where the counts fit no assignment
+        case _:
+            yield finding(
+                f"attribute '{name}' failed to satisfy constraint: i32 dense array attribute",
+                f"expected array<i32: ...>, got {segments}",
+            )
 
 
 def _groups(
@@ -347,6 +370,19 @@ def _attributes(op: Operation, definition: OpDef) -> Iterator[Diagnostic]:
             yield finding(
                 f"attribute '{declared.name}' failed to satisfy constraint: {wanted}",
                 f"expected {_kind(declared)}, got {value}",
+            )
+        elif isinstance(value, IntegerAttr) and declared.value_type not in (None, value.type):
+            wanted = f"{declared.value_type} attribute"
+            if isinstance(declared.value_type, IntegerType):
+                wanted = f"{declared.value_type.width}-bit signless integer attribute"
+            yield finding(
+                f"attribute '{declared.name}' failed to satisfy constraint: {wanted}",
+                f"expected {value.value} : {declared.value_type}, got {value}",
+            )
+        elif declared.only is not None and not declared.only.accepts(value):
+            yield finding(
+                f"attribute '{declared.name}' failed to satisfy constraint: {declared.only.text}",
+                f"got {value}",
             )
         elif (
             isinstance(value, DenseArrayAttr)

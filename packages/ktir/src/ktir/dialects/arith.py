@@ -15,7 +15,7 @@ from ktir.attributes import (
     IntegerAttr,
     wrap_integer,
 )
-from ktir.constraints import ANY, FLOAT_LIKE, I1_LIKE, INTEGER_LIKE
+from ktir.constraints import ANY, FLOAT_LIKE, I1_LIKE, INTEGER_LIKE, cases
 from ktir.context import Dialect
 from ktir.errors import Diagnostic, finding
 from ktir.ir import Operation, Value
@@ -817,7 +817,7 @@ class _Compare(Operation):
 class CmpI(_Compare):
     """Compares integers or index values."""
 
-    predicate = attribute(IntegerAttr, type=I64)
+    predicate = attribute(IntegerAttr, type=I64, only=cases(CmpIPredicate))
     lhs = operand(INTEGER_LIKE)
     rhs = operand(INTEGER_LIKE)
     result = result(I1_LIKE)
@@ -863,7 +863,7 @@ def compare_integers(predicate: CmpIPredicate, lhs: int, rhs: int, type: Type) -
 class CmpF(_Compare):
     """Compares floats; ordered predicates are false and unordered ones true if a NaN takes part."""
 
-    predicate = attribute(IntegerAttr, type=I64)
+    predicate = attribute(IntegerAttr, type=I64, only=cases(CmpFPredicate))
     lhs = operand(FLOAT_LIKE)
     rhs = operand(FLOAT_LIKE)
     result = result(I1_LIKE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ktir.attributes import DenseArrayAttr, IntegerAttr
-from ktir.constraints import ANY_MEMREF, INDEX, MEMREF
+from ktir.attributes import DenseArrayAttr, IntegerAttr, StridedLayoutAttr
+from ktir.constraints import ANY_MEMREF, INDEX, MEMREF, POWER_OF_TWO
 from ktir.context import Dialect
 from ktir.dialects.slices import is_rank_reduced, parse_element, print_element, static_array, static_values
 from ktir.errors import Diagnostic, finding
@@ -40,7 +40,7 @@ class Alloc(Operation):
     sizes = variadic_operand(INDEX)
     symbols = variadic_operand(INDEX)
     memref = result(MEMREF, hint="alloc")
-    alignment = optional_attribute(IntegerAttr, type=I64)
+    alignment = optional_attribute(IntegerAttr, type=I64, only=POWER_OF_TWO)
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Alloc:
@@ -301,6 +301,7 @@ class ReinterpretCast(_Strided):
         result = self.result.type
         assert isinstance(result, MemRefType)
         yield from self._verify_lists((1, result.rank, result.rank))
+        yield from self._verify_result(result)
         source = self.source.type
         if isinstance(source, MemRefType | UnrankedMemRefType) and source.element != result.element:
             yield finding(
@@ -312,6 +313,53 @@ class ReinterpretCast(_Strided):
                 f"different memory spaces specified for source type '{source}' and result type '{result}'",
                 "memref.memory_space_cast changes the space",
             )
+
+    def _verify_result(self, result: MemRefType) -> Iterator[Diagnostic]:
+        """The result's type repeats sizes, offset and strides; ``?`` where they are dynamic."""
+        sizes = static_values(self.static_sizes)
+        for dim, (size, extent) in enumerate(zip(sizes, result.shape, strict=False)):
+            if size != extent:
+                wanted = f"size = {_shown(size)} instead of {_shown(extent)} in dim = {dim}"
+                yield finding(
+                    f"expected result type with {wanted}",
+                    f"the sizes are [{', '.join(map(_shown, sizes))}], the result is {result}",
+                )
+        offset, strides = _layout_of(result)
+        if strides is None:
+            return
+        stated = static_values(self.static_offsets)
+        if len(stated) == 1 and stated[0] != offset:
+            yield finding(
+                f"expected result type with offset = {_shown(stated[0])} instead of {_shown(offset)}",
+                "write strided<[...], offset: ...> in the result's type",
+            )
+        for dim, (stride, have) in enumerate(zip(static_values(self.static_strides), strides, strict=False)):
+            if stride != have:
+                wanted = f"stride = {_shown(stride)} instead of {_shown(have)} in dim = {dim}"
+                yield finding(
+                    f"expected result type with {wanted}",
+                    "write strided<[...]> in the result's type",
+                )
+
+
+def _shown(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+def _layout_of(type: MemRefType) -> tuple[int | None, tuple[int | None, ...] | None]:
+    """Offset and strides in elements; strides are None where the layout is another map than these."""
+    match type.layout:
+        case StridedLayoutAttr(strides=strides, offset=offset):
+            return offset, strides
+        case None:
+            steps: list[int | None] = []
+            step: int | None = 1
+            for extent in reversed(type.shape):
+                steps.append(step)
+                step = None if step is None or extent is None else step * extent
+            return 0, tuple(reversed(steps))
+        case _:
+            return None, None
 
 
 @operation("memref.subview", traits=(PURE,))

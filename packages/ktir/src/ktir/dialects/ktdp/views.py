@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ktir.affine import AffineSet, Sym
 from ktir.attributes import AffineSetAttr, DenseArrayAttr, IntegerAttr
-from ktir.constraints import ANY, INDEX
+from ktir.constraints import ANY, INDEX, cases
 from ktir.dialects.ktdp.memory_space import MemorySpaceAttr
 from ktir.dialects.ktdp.types import RUNTIME_ARG, RuntimeArgType
 from ktir.dialects.slices import DYNAMIC, static_array, static_values
@@ -238,7 +238,7 @@ class ExtractKind(enum.IntEnum):
 class RuntimeArgExtract(Operation):
     """The launch value of a runtime argument, or one of the bounds that its type promises."""
 
-    kind = attribute(IntegerAttr)
+    kind = attribute(IntegerAttr, type=I32, only=cases(ExtractKind, 32))
     runtime_arg = operand(RUNTIME_ARG)
     result = result(ANY)
 
@@ -279,12 +279,6 @@ class RuntimeArgExtract(Operation):
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         source, target = self.runtime_arg.type, self.result.type
         assert isinstance(source, RuntimeArgType)
-        if self.kind.value not in tuple(ExtractKind):
-            yield finding(
-                "attribute 'kind' failed to satisfy constraint: value, granularity or upperbound (0 to 2)",
-                f"got {self.kind.value}",
-            )
-            return
         if self.what is ExtractKind.VALUE:
             if target != source.underlying:
                 yield finding(
