@@ -1,0 +1,574 @@
+"""Element-wise functions of the standard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rangeify.array_api import dtypes
+from rangeify.array_api.array import Array, pair
+from rangeify.gather import as_bits, from_bits
+from uopgraph import Ops, UOp
+from uopgraph import dtypes as _d
+
+_NUMERIC, _REAL, _INTEGRAL = "numeric", "real floating", "integral"
+_BITWISE, _ANY = "integral or bool", "numeric or bool"
+
+
+def _node(x: Array, kind: str, name: str) -> UOp:
+    """The node of an array of `kind`."""
+    if not isinstance(x, Array):
+        raise TypeError(f"{name} needs an array, not {type(x).__name__}")
+    dtypes.require(x.dtype, kind, name)
+    return x.node
+
+
+def _c(x: UOp, value: float) -> UOp:
+    return UOp.const(value, x.dtype)
+
+
+def _unary(x: Array, op: Ops, name: str) -> Array:
+    return Array.of(_node(x, _REAL, name).alu(op))
+
+
+def _binary(x1: Any, x2: Any, op: Ops, kind: str, name: str) -> Array:
+    a, b = pair(x1, x2, kind, name)
+    return Array.of(a.alu(op, b))
+
+
+def _in_double(x1: Any, x2: Any, name: str, function: Callable[[UOp, UOp], UOp]) -> Array:
+    """A function of two floats that float32 operands compute in float64, rounded once."""
+    a, b = pair(x1, x2, _REAL, name)
+    return Array.of(function(a.cast(_d.float64), b.cast(_d.float64)).cast(a.dtype))
+
+
+# functions of one float -------------------------------------------------------------------------
+
+
+def acos(x: Array, /) -> Array:
+    """The inverse cosine."""
+    return _unary(x, Ops.ACOS, "acos")
+
+
+def acosh(x: Array, /) -> Array:
+    """The inverse hyperbolic cosine."""
+    return _unary(x, Ops.ACOSH, "acosh")
+
+
+def asin(x: Array, /) -> Array:
+    """The inverse sine."""
+    return _unary(x, Ops.ASIN, "asin")
+
+
+def asinh(x: Array, /) -> Array:
+    """The inverse hyperbolic sine."""
+    return _unary(x, Ops.ASINH, "asinh")
+
+
+def atan(x: Array, /) -> Array:
+    """The inverse tangent."""
+    return _unary(x, Ops.ATAN, "atan")
+
+
+def atanh(x: Array, /) -> Array:
+    """The inverse hyperbolic tangent."""
+    return _unary(x, Ops.ATANH, "atanh")
+
+
+def cos(x: Array, /) -> Array:
+    """The cosine."""
+    return _unary(x, Ops.COS, "cos")
+
+
+def cosh(x: Array, /) -> Array:
+    """The hyperbolic cosine."""
+    return _unary(x, Ops.COSH, "cosh")
+
+
+def exp(x: Array, /) -> Array:
+    """e to the power of x."""
+    return _unary(x, Ops.EXP, "exp")
+
+
+def expm1(x: Array, /) -> Array:
+    """exp(x) - 1 without cancellation."""
+    return _unary(x, Ops.EXPM1, "expm1")
+
+
+def log(x: Array, /) -> Array:
+    """The natural logarithm."""
+    return _unary(x, Ops.LOG, "log")
+
+
+def log1p(x: Array, /) -> Array:
+    """log(1 + x) without cancellation."""
+    return _unary(x, Ops.LOG1P, "log1p")
+
+
+def log2(x: Array, /) -> Array:
+    """The logarithm to base 2."""
+    return _unary(x, Ops.LOG2, "log2")
+
+
+def log10(x: Array, /) -> Array:
+    """The logarithm to base 10, from the natural one in float64."""
+    node = _node(x, _REAL, "log10")
+    wide = node.cast(_d.float64).log()
+    return Array.of((wide / _c(wide, math.log(10))).cast(node.dtype))
+
+
+def reciprocal(x: Array, /) -> Array:
+    """1 / x."""
+    node = _node(x, _REAL, "reciprocal")
+    return Array.of(_c(node, 1.0).alu(Ops.FDIV, node))
+
+
+def sin(x: Array, /) -> Array:
+    """The sine."""
+    return _unary(x, Ops.SIN, "sin")
+
+
+def sinh(x: Array, /) -> Array:
+    """The hyperbolic sine."""
+    return _unary(x, Ops.SINH, "sinh")
+
+
+def sqrt(x: Array, /) -> Array:
+    """The square root."""
+    return _unary(x, Ops.SQRT, "sqrt")
+
+
+def tan(x: Array, /) -> Array:
+    """The tangent."""
+    return _unary(x, Ops.TAN, "tan")
+
+
+def tanh(x: Array, /) -> Array:
+    """The hyperbolic tangent."""
+    return _unary(x, Ops.TANH, "tanh")
+
+
+# parts and signs --------------------------------------------------------------------------------
+
+
+def _sign_mask(bits: UOp) -> UOp:
+    return UOp.const(1 << (bits.dtype.bitsize - 1), bits.dtype)
+
+
+def _magnitude(node: UOp) -> UOp:
+    """A float without its sign bit."""
+    bits = as_bits(node)
+    return from_bits(bits & (_sign_mask(bits) ^ UOp.const(-1, bits.dtype)), node.dtype)
+
+
+def abs(x: Array, /) -> Array:
+    """The absolute value; the least integer of a signed dtype is its own."""
+    node = _node(x, _NUMERIC, "abs")
+    if node.dtype.is_float:
+        return Array.of(_magnitude(node))
+    if node.dtype.is_unsigned:
+        return Array.of(node)
+    return Array.of((node < _c(node, 0)).where(-node, node))
+
+
+def positive(x: Array, /) -> Array:
+    """x itself."""
+    return Array.of(_node(x, _NUMERIC, "positive"))
+
+
+def negative(x: Array, /) -> Array:
+    """-x; integers wrap."""
+    return Array.of(-_node(x, _NUMERIC, "negative"))
+
+
+def sign(x: Array, /) -> Array:
+    """-1, 0 or 1; nan for nan."""
+    node = _node(x, _NUMERIC, "sign")
+    zero = _c(node, 0)
+    above = (zero < node).where(_c(node, 1), zero)
+    if node.dtype.is_float:
+        above = node.ne(node).where(node, above)
+    return Array.of(above if node.dtype.is_unsigned else (node < zero).where(_c(node, -1), above))
+
+
+def signbit(x: Array, /) -> Array:
+    """Whether the sign bit is set: true also for -0.0."""
+    bits = as_bits(_node(x, _REAL, "signbit"))
+    return Array.of((bits & _sign_mask(bits)).ne(_c(bits, 0)))
+
+
+def copysign(x1: Any, x2: Any, /) -> Array:
+    """x1 with the sign bit of x2."""
+    a, b = pair(x1, x2, _REAL, "copysign")
+    bits = as_bits(b)
+    return Array.of(from_bits(as_bits(_magnitude(a)) | (bits & _sign_mask(bits)), a.dtype))
+
+
+def real(x: Array, /) -> Array:
+    """The real part of a real array: itself."""
+    return Array.of(_node(x, _NUMERIC, "real"))
+
+
+def isnan(x: Array, /) -> Array:
+    node = _node(x, _NUMERIC, "isnan")
+    return Array.of(node.ne(node))
+
+
+def isinf(x: Array, /) -> Array:
+    node = _node(x, _NUMERIC, "isinf")
+    if not node.dtype.is_float:
+        return Array.of(node.ne(node))
+    return Array.of(_magnitude(node).eq(_c(node, math.inf)))
+
+
+def isfinite(x: Array, /) -> Array:
+    node = _node(x, _NUMERIC, "isfinite")
+    if not node.dtype.is_float:
+        return Array.of(node.eq(node))
+    return Array.of(_magnitude(node) < _c(node, math.inf))
+
+
+# rounding ---------------------------------------------------------------------------------------
+
+
+def _rounded(x: Array, op: Ops, name: str) -> Array:
+    node = _node(x, _NUMERIC, name)
+    return Array.of(node.alu(op) if node.dtype.is_float else node)
+
+
+def ceil(x: Array, /) -> Array:
+    """The least integral value that is not below x."""
+    return _rounded(x, Ops.CEIL, "ceil")
+
+
+def floor(x: Array, /) -> Array:
+    """The greatest integral value that is not above x."""
+    return _rounded(x, Ops.FLOOR, "floor")
+
+
+def round(x: Array, /) -> Array:
+    """The nearest integral value, ties to even."""
+    return _rounded(x, Ops.ROUND_EVEN, "round")
+
+
+def trunc(x: Array, /) -> Array:
+    """The integral part."""
+    return _rounded(x, Ops.TRUNC, "trunc")
+
+
+# arithmetic -------------------------------------------------------------------------------------
+
+
+def add(x1: Any, x2: Any, /) -> Array:
+    """x1 + x2."""
+    return _binary(x1, x2, Ops.ADD, _NUMERIC, "add")
+
+
+def subtract(x1: Any, x2: Any, /) -> Array:
+    """x1 - x2."""
+    return _binary(x1, x2, Ops.SUB, _NUMERIC, "subtract")
+
+
+def multiply(x1: Any, x2: Any, /) -> Array:
+    """x1 * x2."""
+    return _binary(x1, x2, Ops.MUL, _NUMERIC, "multiply")
+
+
+def divide(x1: Any, x2: Any, /) -> Array:
+    """x1 / x2 of floats."""
+    return _binary(x1, x2, Ops.FDIV, _REAL, "divide")
+
+
+def square(x: Array, /) -> Array:
+    """x * x."""
+    node = _node(x, _NUMERIC, "square")
+    return Array.of(node * node)
+
+
+def pow(x1: Any, x2: Any, /) -> Array:
+    """x1 to the power of x2; a negative exponent of an integer is undefined."""
+    return _binary(x1, x2, Ops.POW, _NUMERIC, "pow")
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Array:
+    """The greatest integral value not above x1 / x2."""
+    a, b = pair(x1, x2, _NUMERIC, "floor_divide")
+    if not a.dtype.is_float:
+        return Array.of(a // b)
+    x, y = a.cast(_d.float64), b.cast(_d.float64)
+    quotient = ((x + -_modulo(x, y)).alu(Ops.FDIV, y)).round_even()
+    infinite = _magnitude(y).eq(_c(y, math.inf)) & (_magnitude(x) < _c(x, math.inf))
+    opposite = (x < _c(x, 0.0)).ne(y < _c(y, 0.0)) & x.ne(_c(x, 0.0))
+    beyond = opposite.where(_c(x, -1.0), _signed_like(_c(x, 0.0), x * y))
+    plain = x.alu(Ops.FDIV, y)
+    undivided = y.eq(_c(y, 0.0)) | _magnitude(x).eq(_c(x, math.inf)) | x.eq(_c(x, 0.0))
+    found = infinite.where(beyond, undivided.where(plain, _signed_like(quotient, plain)))
+    return Array.of(found.cast(a.dtype))
+
+
+def _signed_like(x: UOp, like: UOp) -> UOp:
+    """`x`, a zero of it with the sign of `like`."""
+    zero = from_bits(as_bits(like) & _sign_mask(as_bits(like)), like.dtype)
+    return x.eq(_c(x, 0.0)).where(zero, x)
+
+
+def _modulo(x: UOp, y: UOp) -> UOp:
+    """x - floor(x / y) * y in float64, in [0, y) or (y, 0]."""
+    quotient = x.alu(Ops.FDIV, y).floor()
+    rest = x + -(quotient * y)
+    wrong = rest.ne(_c(rest, 0.0)) & (rest < _c(rest, 0.0)).ne(y < _c(y, 0.0))
+    return wrong.where(rest + y, rest)
+
+
+def remainder(x1: Any, x2: Any, /) -> Array:
+    """x1 - floor(x1 / x2) * x2, with the sign of x2; floats to within rounding of the quotient in float64."""
+    a, b = pair(x1, x2, _NUMERIC, "remainder")
+    if not a.dtype.is_float:
+        return Array.of(a % b)
+    x, y = a.cast(_d.float64), b.cast(_d.float64)
+    inside = _signed_like(_modulo(x, y), y)
+    opposite = (x < _c(x, 0.0)).ne(y < _c(y, 0.0)) & x.ne(_c(x, 0.0))
+    unbounded = _magnitude(y).eq(_c(y, math.inf)) & (_magnitude(x) < _c(x, math.inf))
+    beyond = opposite.where(y, _signed_like(x, y))
+    undefined = y.eq(_c(y, 0.0)) | _magnitude(x).eq(_c(x, math.inf)) | x.ne(x) | y.ne(y)
+    found = unbounded.where(beyond, undefined.where(_c(x, math.nan), inside))
+    return Array.of(found.cast(a.dtype))
+
+
+def atan2(x1: Any, x2: Any, /) -> Array:
+    """The angle of the point (x2, x1)."""
+    return _binary(x1, x2, Ops.ATAN2, _REAL, "atan2")
+
+
+def hypot(x1: Any, x2: Any, /) -> Array:
+    """sqrt(x1**2 + x2**2) without overflow of the squares; infinite beside an infinity, also with nan."""
+
+    def length(a: UOp, b: UOp) -> UOp:
+        p, q = _magnitude(a), _magnitude(b)
+        big = p.maximum(q)
+        small = p.minimum(q)
+        ratio = small.alu(Ops.FDIV, big)
+        plain = big.eq(_c(big, 0.0)).where(big, big * (ratio * ratio + _c(big, 1.0)).sqrt())
+        infinite = p.eq(_c(p, math.inf)) | q.eq(_c(q, math.inf))
+        return infinite.where(_c(p, math.inf), plain)
+
+    return _in_double(x1, x2, "hypot", length)
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Array:
+    """log(exp(x1) + exp(x2)) without overflow."""
+
+    def total(a: UOp, b: UOp) -> UOp:
+        big = a.maximum(b)
+        gap = a.eq(b).where(_c(a, 0.0), -_magnitude(a + -b))
+        return big + gap.exp().log1p()
+
+    return _in_double(x1, x2, "logaddexp", total)
+
+
+def nextafter(x1: Any, x2: Any, /) -> Array:
+    """The next representable value after x1 towards x2."""
+    a, b = pair(x1, x2, _REAL, "nextafter")
+    bits = as_bits(a)
+    one = _c(bits, 1)
+    least = from_bits((as_bits(b) & _sign_mask(bits)) | one, a.dtype)
+    away = (a < b).ne(a < _c(a, 0.0))  # the magnitude grows
+    moved = from_bits(away.where(bits + one, bits + _c(bits, -1)), a.dtype)
+    stepped = a.eq(b).where(b, a.eq(_c(a, 0.0)).where(least, moved))
+    return Array.of((a.ne(a) | b.ne(b)).where(a + b, stepped))
+
+
+def maximum(x1: Any, x2: Any, /) -> Array:
+    """The greater value; nan where either is nan."""
+    return _binary(x1, x2, Ops.MAX, _NUMERIC, "maximum")
+
+
+def minimum(x1: Any, x2: Any, /) -> Array:
+    """The lesser value; nan where either is nan."""
+    a, b = pair(x1, x2, _NUMERIC, "minimum")
+    return Array.of(a.minimum(b))
+
+
+def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
+    """x limited to [min, max], in the dtype of x; nan where a limit is nan."""
+    node = _node(x, _NUMERIC, "clip")
+    for limit, lower in ((min, True), (max, False)):
+        if limit is None:
+            continue
+        if isinstance(limit, Array):
+            if dtypes.promote(node.dtype, limit.dtype) is not node.dtype:
+                raise TypeError(f"clip of {node.dtype.name} by {limit.dtype.name}")
+            bound = limit.node.cast(node.dtype)
+        else:
+            bound = dtypes.scalar(limit, node.dtype)
+        node = node.maximum(bound) if lower else node.minimum(bound)
+    return Array.of(node)
+
+
+# comparison -------------------------------------------------------------------------------------
+
+
+def equal(x1: Any, x2: Any, /) -> Array:
+    """x1 == x2."""
+    a, b = pair(x1, x2, _ANY, "equal")
+    return Array.of(a.eq(b))
+
+
+def not_equal(x1: Any, x2: Any, /) -> Array:
+    """x1 != x2."""
+    return _binary(x1, x2, Ops.CMPNE, _ANY, "not_equal")
+
+
+def less(x1: Any, x2: Any, /) -> Array:
+    """x1 < x2."""
+    return _binary(x1, x2, Ops.CMPLT, _NUMERIC, "less")
+
+
+def less_equal(x1: Any, x2: Any, /) -> Array:
+    """x1 <= x2."""
+    a, b = pair(x1, x2, _NUMERIC, "less_equal")
+    return Array.of(a <= b)
+
+
+def greater(x1: Any, x2: Any, /) -> Array:
+    """x1 > x2."""
+    a, b = pair(x1, x2, _NUMERIC, "greater")
+    return Array.of(b < a)
+
+
+def greater_equal(x1: Any, x2: Any, /) -> Array:
+    """x1 >= x2."""
+    a, b = pair(x1, x2, _NUMERIC, "greater_equal")
+    return Array.of(b <= a)
+
+
+# bits and logic ---------------------------------------------------------------------------------
+
+
+def bitwise_and(x1: Any, x2: Any, /) -> Array:
+    """x1 & x2."""
+    return _binary(x1, x2, Ops.AND, _BITWISE, "bitwise_and")
+
+
+def bitwise_or(x1: Any, x2: Any, /) -> Array:
+    """x1 | x2."""
+    return _binary(x1, x2, Ops.OR, _BITWISE, "bitwise_or")
+
+
+def bitwise_xor(x1: Any, x2: Any, /) -> Array:
+    """x1 ^ x2."""
+    return _binary(x1, x2, Ops.XOR, _BITWISE, "bitwise_xor")
+
+
+def bitwise_invert(x: Array, /) -> Array:
+    """~x."""
+    return Array.of(~_node(x, _BITWISE, "bitwise_invert"))
+
+
+def _shift(x1: Any, x2: Any, op: Ops, name: str) -> Array:
+    """A shift; counts of the width or more give 0 (or the sign), a negative count is undefined."""
+    a, b = pair(x1, x2, _INTEGRAL, name)
+    far = (b < _c(b, a.dtype.bitsize)).logical_not()
+    near = far.where(_c(b, 0), b)
+    end = _c(a, 0) if op is Ops.SHL or a.dtype.is_unsigned else (a < _c(a, 0)).where(_c(a, -1), _c(a, 0))
+    return Array.of(far.where(end, a.alu(op, near)))
+
+
+def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
+    """x1 << x2; bits that leave the dtype are dropped."""
+    return _shift(x1, x2, Ops.SHL, "bitwise_left_shift")
+
+
+def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
+    """x1 >> x2; the sign is shifted in."""
+    return _shift(x1, x2, Ops.SHR, "bitwise_right_shift")
+
+
+def logical_and(x1: Any, x2: Any, /) -> Array:
+    """Both are true."""
+    return _binary(x1, x2, Ops.AND, "bool", "logical_and")
+
+
+def logical_or(x1: Any, x2: Any, /) -> Array:
+    """One is true."""
+    return _binary(x1, x2, Ops.OR, "bool", "logical_or")
+
+
+def logical_xor(x1: Any, x2: Any, /) -> Array:
+    """Exactly one is true."""
+    return _binary(x1, x2, Ops.XOR, "bool", "logical_xor")
+
+
+def logical_not(x: Array, /) -> Array:
+    """The negation."""
+    return Array.of(_node(x, "bool", "logical_not").logical_not())
+
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "exp",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "positive",
+    "pow",
+    "real",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+]
