@@ -331,3 +331,51 @@ def test_out_of_memory_names_the_padding(rt: Runtime) -> None:
         OutOfDeviceMemory, match=r"65536 bytes on the host and 4194304 on the device \(padding factor 64"
     ):
         rt.empty((32768, 1), "float16")
+
+
+def test_non_blocking_to_host(rt: Runtime) -> None:
+    """``to_host(non_blocking=True)`` gives a ticket, also for a view that needs staging."""
+    array = values((6, 100), "float16")
+    tensor = rt.to_device(array)
+    tickets = [rt.to_host(tensor[k:, ::3], non_blocking=True) for k in range(4)]
+    rt.copy(np.zeros((6, 100), np.float16), tensor)
+    for k, ticket in enumerate(tickets):
+        np.testing.assert_array_equal(ticket.wait(), array[k:, ::3])
+
+
+def test_resize(rt: Runtime) -> None:
+    """runtime spec 3.4.4: elements keep their number in row-major order; views and launches keep the old storage."""
+    array = values((6, 100), "float16")
+    tensor = rt.to_device(array)
+    view, storage = tensor[2:4], tensor.storage
+    assert rt.resize_(tensor, (6, 100)).storage is storage
+    assert rt.resize_(tensor, (3, 70)) is tensor
+    np.testing.assert_array_equal(rt.to_host(tensor), array.reshape(-1)[:210].reshape(3, 70))
+    np.testing.assert_array_equal(rt.to_host(view), array[2:4])
+    rt.resize_(tensor, (1000,))
+    np.testing.assert_array_equal(rt.to_host(tensor)[:210], array.reshape(-1)[:210])
+    assert rt.to_host(rt.resize_(tensor, (0, 5))).shape == (0, 5)
+    with pytest.raises(ArgumentError, match="not a view"):
+        rt.resize_(view, (3,))
+    with pytest.raises(ArgumentError):
+        rt.resize_(tensor, (-1,))
+    before = rt.memory_allocated()
+    del tensor, view, storage
+    gc.collect()
+    assert rt.memory_allocated() < before
+
+
+def test_debug_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, make_add: Any
+) -> None:
+    """``TORCH_SPYRE_DEBUG``: a line for each plan and launch, and only then."""
+    for value, lines in (("0", 0), ("1", 3)):
+        monkeypatch.setenv("TORCH_SPYRE_DEBUG", value)
+        with Runtime(MicroDevice, RuntimeConfig.from_environment(progress=Progress.MANUAL)) as rt:
+            plan = rt.prepare_kernel(make_add())
+            tensors = [rt.empty((4, 70), "float16") for _ in range(3)]
+            for n in range(2):
+                rt.launch(plan, tensors, bindings={"n": n})
+        err = capsys.readouterr().err.splitlines()
+        assert len(err) == lines
+        assert all(line.startswith("spyrert: ") for line in err)

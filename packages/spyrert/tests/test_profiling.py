@@ -80,6 +80,7 @@ def test_device_count() -> None:
     for bad in (
         {"AIU_WORLD_SIZE": "0"},
         {"AIU_WORLD_SIZE": "x"},
+        {"FLEX_DEVICE": "CPU"},
         {"SPYRE_DEVICES": "5"},
         {"SPYRE_DEVICES": "a"},
     ):

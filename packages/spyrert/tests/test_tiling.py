@@ -14,6 +14,7 @@ import pytest
 from spyrert import MicroDevice, Overlap, Progress, Runtime, RuntimeConfig, errors
 from spyrert.binding import stride_mismatches
 from spyrert.device import FaultKind, FaultSpec, Match
+from spyrert.dtypes import numpy_dtype
 from spyrert.elements import element_offsets
 from spyrert.spyrecode import (
     Addr,
@@ -316,6 +317,43 @@ def ragged(granularity: int) -> SpyreCode:
     spec = LaunchSpec("ragged", args, (SymbolSpec("m", "index", Bounds(granularity, 64, granularity)),))
     symbols = [HcmSymbol(-1, Addr(0)), HcmSymbol(-2, Addr(1)), HcmSymbol(-3, Dim(0, 0))]
     return assemble(json.dumps(program).encode(), PayloadKind.OP_LIST, spec, symbols)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_accumulator_of_another_dtype(rt: Runtime, dtype: str) -> None:
+    """runtime checklist R76: sums in float32 for an output of less precision are rounded once, at the end; without
+    tiles the old output is added to as the kernel says."""
+    declared = DimSpec("K", DimKind.REDUCTION, accumulate="kernel", acc_dtype="float32")
+    plan = rt.prepare_kernel(matmul({"M": 8, "N": 32, "K": 32}, K=declared))
+    rng = np.random.default_rng(3)
+    a = (rng.integers(-50, 50, (8, 128)) / 64).astype(np.float32)
+    b = (rng.integers(-50, 50, (128, 32)) / 64).astype(np.float32)
+    before = rt.memory_allocated()
+    out = rt.to_device(np.full((8, 32), 9, numpy_dtype(dtype)))
+    tensors = [rt.to_device(a), rt.to_device(b), out]
+    ticket = rt.launch(plan, tensors)
+    assert ticket.tiles == 4
+    np.testing.assert_array_equal(rt.to_host(out), (a @ b).astype(numpy_dtype(dtype)))
+    small = [rt.to_device(a[:, :32].copy()), rt.to_device(b[:32].copy()), out]
+    rt.copy(np.full((8, 32), 2, numpy_dtype(dtype)), out)
+    rt.launch(plan, small).wait()
+    exact = (2 + a[:, :32] @ b[:32]).astype(numpy_dtype(dtype))
+    np.testing.assert_array_equal(rt.to_host(out), exact)
+    with pytest.raises(errors.DtypeMismatch):
+        rt.launch(plan, [small[0], small[1], rt.empty((8, 32), "int32")])
+    plain = rt.prepare_kernel(
+        matmul({"M": 8, "N": 32, "K": 32}, K=DimSpec("K", DimKind.REDUCTION, accumulate="kernel"))
+    )
+    with pytest.raises(errors.DtypeMismatch):
+        rt.launch(plain, tensors)
+    odd = [rt.empty((8, 33), "float32"), rt.empty((33, 32), "float32"), out]
+    held = rt.memory_allocated()
+    with pytest.raises(errors.TilingError) as refused:
+        rt.launch(plan, odd)
+    assert rt.memory_allocated() == held, "the accumulator of a refused launch is freed at once"
+    del out, tensors, small, odd, ticket, refused
+    gc.collect()
+    assert rt.memory_allocated() == before + plain.job_allocation_size()
 
 
 def test_ragged_tail(rt: Runtime) -> None:

@@ -59,6 +59,7 @@ class RuntimeConfig:
             never.
         track_validity: refuse to read what failed operations may have damaged.
         shutdown_timeout: seconds to drain at the end.
+        debug: write a line to stderr for each plan that is prepared and each launch.
     """
 
     progress: Progress = Progress.THREAD
@@ -82,6 +83,7 @@ class RuntimeConfig:
     host_timeout: float | None = None
     track_validity: bool = False
     shutdown_timeout: float = 5.0
+    debug: bool = False
 
     def __attrs_post_init__(self) -> None:
         checks = (
@@ -133,6 +135,7 @@ def _host_streams(text: str) -> int:
 _VARIABLES: Final = {
     "SPYRE_ALLOW_TILED_LAUNCH": ("allow_tiled_launch", _flag),
     "SPYRE_HAZARD_TRACKER": ("hazard_tracker", _flag),
+    "TORCH_SPYRE_DEBUG": ("debug", _flag),
     "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS": ("host_compute_streams", _host_streams),
     "SPYRE_CORRECTION_ARENA_DEPTH": ("correction_arena_depth", _positive),
     "SPYRE_CORRECTION_ARENA_MAX_REGION_SIZE": ("correction_region_bytes", _positive),

@@ -8,7 +8,7 @@ import attrs
 
 from spyrert.config import Overlap
 from spyrert.context import FIRST_HOST_STREAM, DeviceContext
-from spyrert.copies import rearrange
+from spyrert.copies import on_device, rearrange
 from spyrert.device.protocol import MemoryType
 from spyrert.execution import EventGeneration, Operation, Signal, Stream, StreamState, Wait
 from spyrert.launch import Request, TileLaunch
@@ -146,6 +146,12 @@ def build(
         placed += _place(plan, launch, stream, context)
         placed += [(stream.state, operation) for operation in scatters]
         buffers |= launch.buffers
+    for one in request.accumulators:
+        if not any(tile.fills for tile in request.tiles):
+            start = on_device(one.output, one.tensor, f"{plan.name}.begin").operations
+            placed = [(stream.state, operation) for operation in start] + placed
+        end = on_device(one.tensor, one.output, f"{plan.name}.end").operations
+        placed += [(stream.state, operation) for operation in end]
     ticket = LaunchTicket(context, plan.name, first, len(request.tiles))
     operations = [operation for _, operation in placed if not isinstance(operation, (Signal, Wait))]
     ticket._attach(operations, buffers)

@@ -10,6 +10,7 @@ import attrs
 
 from spyrert import arguments
 from spyrert import binding as checks
+from spyrert.accumulators import Accumulator
 from spyrert.binding import Binding
 from spyrert.device.protocol import Piece, SegmentEntry
 from spyrert.errors import (
@@ -88,6 +89,8 @@ class Request:
     tensors: tuple[DeviceTensor, ...]
     tiles: tuple[TileLaunch, ...]
     overrides: tuple[int | None, ...] = ()
+    accumulators: tuple[Accumulator, ...] = ()
+    """Tensors of the runtime that take the place of outputs, which are converted at the end."""
 
 
 def check(

@@ -141,6 +141,9 @@ class Devices:
 def count_devices(devices: int | None, environ: Mapping[str, str] | None = None) -> int:
     """Number of devices: explicit, else ``AIU_WORLD_SIZE`` (1), of which ``SPYRE_DEVICES`` may name some."""
     environ = os.environ if environ is None else environ
+    mode = environ.get("FLEX_DEVICE", "MOCK")
+    if mode not in ("PF", "VF", "MOCK"):
+        raise ConfigError(f"FLEX_DEVICE={mode!r} is not understood (PF, VF or MOCK)")
     count = _number("AIU_WORLD_SIZE", environ.get("AIU_WORLD_SIZE", "1")) if devices is None else devices
     if count < 1:
         raise ConfigError(f"there must be at least one device, not {count}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 import weakref
@@ -10,7 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from spyrert import arguments, enqueue, launch, prepare
+from spyrert.accumulators import accumulators, replaced
 from spyrert.constants import align_up
 from spyrert.correction import BUILTIN, HostFunction
 from spyrert.errors import (
@@ -22,7 +26,7 @@ from spyrert.errors import (
 )
 from spyrert.execution import Stream as StreamHandle
 from spyrert.graph.capture import Capture, Graph, LaunchNode
-from spyrert.launch import Launch, SymbolicArg
+from spyrert.launch import Launch, Request, SymbolicArg
 from spyrert.plan import JobPlan
 from spyrert.runtime.tensors import Tensors
 from spyrert.spyrecode import LinearLayout, SpyreCode
@@ -112,6 +116,8 @@ class Kernels(Tensors):
             if plan is None or plan.generation != context.generation:
                 plan = load()
                 self._plans[key] = plan
+                if self.config.debug:
+                    print(f"spyrert: prepared '{plan.name}' {plan.digest[:12]}: {plan!r}", file=sys.stderr)
             return plan
 
     def _forget(self, plan: JobPlan) -> None:
@@ -178,11 +184,7 @@ class Kernels(Tensors):
             for one in launches:
                 if one.plan.context is not context:
                     raise DeviceMismatch(f"plan '{one.plan.name}' belongs to another runtime or device")
-                request = launch.check(
-                    one.plan, one.tensors, chosen, one.bindings, one.symbolic_args, allowed, allow_staging
-                )
-                self._warn_unvalidated(one.plan)
-                requests.append(request)
+                requests.append(self._request(one, chosen, allowed, allow_staging))
             capture = self._capture()
             if capture is not None:
                 capture.check_stream(chosen.state)
@@ -194,10 +196,29 @@ class Kernels(Tensors):
             limit = self.config.max_inflight_launches
             if context.inflight >= limit:
                 context.scheduler.wait_for(lambda: context.inflight < limit, None, "launches in flight")
+            if self.config.debug:
+                for one in launches:
+                    shapes = [list(tensor.shape) for tensor in one.tensors]
+                    print(f"spyrert: launch '{one.plan.name}' {shapes} on {chosen!r}", file=sys.stderr)
             return enqueue.enqueue([(r, self._pool(r.plan, chosen)) for r in requests], chosen)
         except SpyreError:
             self.refused_launches += 1
             raise
+
+    def _request(self, one: Launch, stream: StreamHandle, allow_tiled: bool, allow_staging: bool) -> Request:
+        """Check a launch, with accumulators for outputs of another dtype; a refusal leaves nothing."""
+        own = () if self._capture() is not None else accumulators(self, one.plan, one.tensors)
+        tensors = replaced(one.tensors, own) if own else one.tensors
+        try:
+            request = launch.check(
+                one.plan, tensors, stream, one.bindings, one.symbolic_args, allow_tiled, allow_staging
+            )
+        except SpyreError:
+            for accumulator in own:
+                accumulator.free()
+            raise
+        self._warn_unvalidated(one.plan)
+        return attrs.evolve(request, accumulators=own) if own else request
 
     @contextmanager
     def record(self, stream: StreamHandle | None = None) -> Iterator[Graph]:
@@ -231,7 +252,7 @@ class Kernels(Tensors):
             warnings.warn(
                 f"plan '{plan.name}' has no launch contract: arguments are not checked",
                 UnvalidatedLaunch,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _pool(self, plan: JobPlan, stream: StreamHandle) -> DeviceTensor | None:

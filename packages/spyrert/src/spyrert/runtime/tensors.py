@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -174,9 +174,25 @@ class Tensors(Streams):
             ticket.settle()
         return tensor
 
-    def to_host(self, tensor: DeviceTensor, stream: StreamHandle | None = None) -> Array:
-        """Copy a tensor or view to a new host array and wait for it."""
-        result = self.to_host_async(tensor, stream).wait()
+    @overload
+    def to_host(
+        self, tensor: DeviceTensor, stream: StreamHandle | None = None, non_blocking: Literal[False] = False
+    ) -> Array: ...
+
+    @overload
+    def to_host(
+        self, tensor: DeviceTensor, stream: StreamHandle | None = None, *, non_blocking: Literal[True]
+    ) -> CopyTicket: ...
+
+    def to_host(
+        self, tensor: DeviceTensor, stream: StreamHandle | None = None, non_blocking: bool = False
+    ) -> Array | CopyTicket:
+        """Copy a tensor or view to a new host array and wait for it; with ``non_blocking`` like
+        :meth:`to_host_async`."""
+        ticket = self.to_host_async(tensor, stream)
+        if non_blocking:
+            return ticket
+        result = ticket.wait()
         assert result is not None
         return result
 
@@ -218,6 +234,29 @@ class Tensors(Streams):
         if not non_blocking:
             ticket.settle()
         return ticket
+
+    def resize_(
+        self, tensor: DeviceTensor, shape: Sequence[int], stream: StreamHandle | None = None
+    ) -> DeviceTensor:
+        """Give a whole tensor another shape, in place: elements keep their number in row-major order, new
+        ones are undefined.
+
+        The data moves to new storage through the host, unless the shape is the same; views and launches that
+        exist keep the old storage. Returns the tensor. Raises ``ArgumentError`` for a view.
+        """
+        wanted = arguments.shape(shape)
+        arguments.tensor(tensor).storage.check_alive()
+        if not tensor.is_whole:
+            raise ArgumentError("only a whole tensor can be resized, not a view of one")
+        if wanted == tensor.shape:
+            return tensor
+        fresh = self.empty(wanted, tensor.dtype, device=tensor.device)
+        old = self.to_host(tensor, stream).reshape(-1)
+        data: Array = np.zeros(fresh.size, old.dtype)
+        data[: min(old.size, data.size)] = old[: data.size]
+        self.copy(data.reshape(wanted), fresh, stream)
+        tensor.storage, tensor.shape, tensor.strides = fresh.storage, fresh.shape, fresh.strides
+        return tensor
 
     def _copy_across(
         self, source: DeviceTensor, target: DeviceTensor, stream: StreamHandle | None, non_blocking: bool
