@@ -7,12 +7,16 @@ of the values, so that every bit pattern survives (-0.0 and nan too). All functi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+import numpy as np
 
 from rangeify.errors import ShapeError, UnsupportedError
 from rangeify.reduction import arange
 from uopgraph import DType, UOp, dtypes
+from uopgraph.builders import broadcast_shape
 
 _BITS: Final = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
 
@@ -129,4 +133,87 @@ def write(x: UOp, key: Sequence[UOp | int], value: UOp) -> UOp:
     return there.where(x.reshape((total, *rest)), new).reshape(x.shape)
 
 
-__all__ = ["as_bits", "from_bits", "pick", "positions", "read", "take", "take_along_axis", "write"]
+@attrs.frozen
+class ArrayKey:
+    """An index with integer arrays: basic indexing first, then `arrays` pick along `axes` of what that gives.
+
+    `place`: where the axes of the arrays stand in the result, as in NumPy: where the first array stood when
+    all of them (and integers) stand side by side, else in front.
+    """
+
+    basic: tuple[Any, ...]
+    axes: tuple[int, ...]
+    arrays: tuple[UOp | int, ...]
+    place: int
+
+    def _order(self, ndim: int) -> tuple[int, ...]:
+        return (*self.axes, *(a for a in range(ndim) if a not in self.axes))
+
+    def _in_front(self, ndim: int, picked: int) -> tuple[int, ...]:
+        """The permutation that brings the picked axes of the result to the front."""
+        own = range(self.place, self.place + picked)
+        return (*own, *(a for a in range(ndim) if a not in own))
+
+    def read(self, view: UOp) -> UOp:
+        """What the key picks from `view`, the result of its basic part."""
+        found = read(view.permute(self._order(view.ndim)), self.arrays)
+        front = self._in_front(found.ndim, found.ndim - (view.ndim - len(self.axes)))
+        return found.permute(_inverse(front))
+
+    def write(self, view: UOp, value: UOp) -> UOp:
+        """`view` after `value` was written where the key points."""
+        order = self._order(view.ndim)
+        lines = view.permute(order)
+        picked = len(broadcast_shape("index", *(k.shape for k in self.arrays if isinstance(k, UOp))))
+        rest = view.ndim - len(self.axes)
+        whole = value
+        if value.ndim:
+            whole = value.reshape((1,) * (picked + rest - value.ndim) + tuple(value.shape))
+            whole = whole.permute(self._in_front(picked + rest, picked))
+        return write(lines, self.arrays, whole).permute(_inverse(order))
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def array_key(key: Any, ndim: int, node: Callable[[Any], UOp]) -> ArrayKey | None:
+    """The parts of an index with integer arrays, None for a basic one; `node` makes a node of an array.
+
+    Raises IndexError for too many indices, :class:`UnsupportedError` for a boolean mask.
+    """
+    items = [int(k) if isinstance(k, np.integer) else k for k in (key if isinstance(key, tuple) else (key,))]
+    plain = (slice, type(None), type(Ellipsis), int, UOp)
+    if all(isinstance(k, plain) and not isinstance(k, bool) for k in items):
+        return None
+    used = sum(k is not None and k is not Ellipsis for k in items)
+    if used > ndim:
+        raise IndexError(f"{used} indices for {ndim} dimensions")
+    fill = [slice(None)] * (ndim - used)
+    at = next((i for i, k in enumerate(items) if k is Ellipsis), len(items))
+    items = [*items[:at], *fill, *items[at + 1 :]]
+    picks = [i for i, k in enumerate(items) if k is not None and not isinstance(k, slice)]
+    arrays = [int(k) if isinstance(k, int) else node(k) for k in (items[i] for i in picks)]
+    for k in arrays:
+        if isinstance(k, UOp) and not k.dtype.is_int:
+            if k.dtype is dtypes.bool:
+                raise UnsupportedError("reading by a boolean mask: the shape depends on data, use where")
+            raise IndexError(f"an index array of {k.dtype.name}")
+    # an Ellipsis, None or slice between two arrays sends their axes to the front
+    together = picks[-1] - picks[0] == len(picks) - 1 and not picks[0] < at < picks[-1] + (len(fill) == 0)
+    basic = tuple(slice(None) if i in picks else k for i, k in enumerate(items))
+    return ArrayKey(basic, tuple(picks), tuple(arrays), picks[0] if together else 0)
+
+
+__all__ = [
+    "ArrayKey",
+    "array_key",
+    "as_bits",
+    "from_bits",
+    "pick",
+    "positions",
+    "read",
+    "take",
+    "take_along_axis",
+    "write",
+]

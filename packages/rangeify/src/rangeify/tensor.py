@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, Final, Self, SupportsIndex, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -18,6 +18,9 @@ from rangeify import storage
 from rangeify.errors import AssignError, ShapeError, UnsupportedError
 from rangeify.promotion import common_dtype, convert, promote
 from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
+
+if TYPE_CHECKING:
+    from rangeify.gather import ArrayKey
 
 DTypeLike: TypeAlias = DType | str | npt.DTypeLike
 TensorLike: TypeAlias = "Tensor | bool | int | float | npt.ArrayLike"
@@ -418,11 +421,20 @@ class Tensor:
         return self.reshape(self.size)
 
     def __getitem__(self, key: Any) -> Tensor:
-        """Basic indexing: integers, slices, None, Ellipsis. Denotes the value at this time."""
+        """Integers, slices, None, Ellipsis, and integer arrays as in NumPy. Denotes the value at this
+        time."""
+        picked = self._array_key(key)
+        if picked is not None:
+            return Tensor(picked.read(self._uop[picked.basic]))
         view = Tensor(self._uop[key])
         if self._base is not None or self.has_storage:
             view._base = (self, key)
         return view
+
+    def _array_key(self, key: Any) -> ArrayKey | None:
+        from rangeify.gather import array_key
+
+        return array_key(key, self.ndim, lambda k: _as_node(k, None, None))
 
     def contiguous(self) -> Tensor:
         """The same value, stored: a boundary that fusion does not cross."""
@@ -492,9 +504,20 @@ class Tensor:
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write `value`, broadcast, into the part that basic indexing with `key` names; rebinds this
-        Tensor.
+        """Write `value`, broadcast, into the part that `key` names; rebinds this Tensor.
+
+        With integer arrays the last of several writes to one place (in row-major order) wins. A boolean mask
+        selects elements that all get one value.
         """
+        mask = _mask(key)
+        if mask is not None:
+            self._write_where(mask, value)
+            return
+        picked = self._array_key(key)
+        if picked is not None:
+            here = self._uop[picked.basic]
+            self[picked.basic] = Tensor(picked.write(here, self._written_value(value)))
+            return
         if self._base is not None:
             base, outer = self._base
             part = Tensor(base.uop[outer])
@@ -505,8 +528,18 @@ class Tensor:
             self._uop = self._written(self._uop[key], value)
             self._stored = True
 
-    def _written(self, target: UOp, value: Any) -> UOp:
-        """This Tensor's next value: `value` written to `target`, a view of the present one."""
+    def _write_where(self, mask: UOp, value: Any) -> None:
+        rest = self.ndim - mask.ndim
+        if rest < 0 or mask.shape != self.shape[: mask.ndim]:
+            raise ShapeError(f"a mask of shape {mask.shape} for a Tensor of shape {self.shape}")
+        node = self._written_value(value)
+        if node.ndim > rest:
+            raise UnsupportedError("writing one value for each element of a boolean mask")
+        wide = mask.reshape((*mask.shape, *(1,) * rest))
+        self[...] = Tensor(wide.alu(Ops.WHERE, node, self._uop))
+
+    def _written_value(self, value: Any) -> UOp:
+        """What is written, in this dtype."""
         node = _operand(value)
         if node.op is Ops.CONST and node.dtype.is_weak:
             node = convert(node, self.dtype)
@@ -514,6 +547,11 @@ class Tensor:
             raise AssignError(f"assign dtype mismatch: {node.dtype.name} to {self.dtype.name}")
         if node.device is not None and self.device is not None and node.device != self.device:
             raise AssignError(f"assign device mismatch: {node.device} to {self.device}")
+        return node
+
+    def _written(self, target: UOp, value: Any) -> UOp:
+        """This Tensor's next value: `value` written to `target`, a view of the present one."""
+        node = self._written_value(value)
         node = node.expand(target.shape) if target.shape else node.reshape(())
         if target is self._uop:
             return node
@@ -593,6 +631,14 @@ class Tensor:
 
 
 _KEEPS_INTEGERS: Final = frozenset({Ops.FLOOR, Ops.CEIL, Ops.TRUNC, Ops.ROUND_EVEN})
+
+
+def _mask(key: Any) -> UOp | None:
+    """The node of an index that is one boolean mask."""
+    if isinstance(key, Tensor):
+        return key.uop if key.dtype is dtypes.bool else None
+    array = key if isinstance(key, np.ndarray) and key.dtype == np.bool_ else None
+    return None if array is None else _as_node(array, None, None)
 
 
 def _is_operand(value: object) -> bool:
