@@ -10,7 +10,7 @@ import spyresim
 from ktir.layout import LinearLayout
 from ktir.types import F16
 from spyresim import Session
-from spyresim.errors import ArgumentError, ExecutionFault
+from spyresim.errors import ArgumentError, ExecutionFault, OutOfRangeFault
 
 MOVING = """
 #set = affine_set<(d0) : (d0 >= 0, -d0 + 31 >= 0)>
@@ -63,3 +63,23 @@ def test_too_small_an_array() -> None:
     x = np.zeros(96, np.float16)
     with pytest.raises(ExecutionFault, match="tile 2"):
         spyresim.run_ktir(ktir.parse(MOVING), args={"x": x, "y": x[:64], "block": 32})
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "sequential"])
+@pytest.mark.parametrize(
+    ("elements", "block", "low"), [(64, 32, 0x10080), (64, 64, 0x10080), (96, -32, 0xFFC0)]
+)
+def test_no_view_reaches_the_buffer_of_another_argument(
+    elements: int, block: int, low: int, schedule: str
+) -> None:
+    """Where `x` ends, `y` begins (and memory before `x` may be another's): no access through `x` gets there."""
+    x, y = np.ones(elements, np.float16), np.zeros(192, np.float16)
+    module = ktir.parse(
+        MOVING.replace("@twice(%x: index, %y: index", "@twice(%y: index, %x: index") if block < 0 else MOVING
+    )
+    args = {"x": x, "y": y, "block": block}
+    with pytest.raises(OutOfRangeFault, match="which leaves 'x' at") as caught:
+        spyresim.run_ktir(module, args=args, schedule=schedule)
+    base = 0x10000 if block > 0 else 0x10000 + 2 * 192
+    assert caught.value.address == low - 0x10000 + base
+    assert caught.value.site.operation == "ktdp.load"

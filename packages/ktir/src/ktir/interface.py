@@ -51,6 +51,7 @@ __all__ = [
     "constant_buffers",
     "find_argument",
     "find_function",
+    "pointers_of_views",
     "signature",
 ]
 
@@ -157,6 +158,12 @@ def signature(module: Operation, function: str | Func | None = None) -> tuple[Ar
 def constant_buffers(module: Operation, function: str | Func | None = None) -> tuple[ConstantBuffer, ...]:
     """Device memory that a kernel addresses without an argument, by ascending address."""
     return _Kernel(module, find_function(module, function)).constants()
+
+
+def pointers_of_views(module: Operation, function: str | Func | None = None) -> dict[Operation, int]:
+    """For each view of device memory whose offset holds an argument: the position of that argument."""
+    offsets = _Kernel(module, find_function(module, function)).offsets
+    return {view: offset.pointer for view, offset in offsets.items() if offset.pointer is not None}
 
 
 def find_argument(arguments: Iterable[Argument], name: str) -> Argument:

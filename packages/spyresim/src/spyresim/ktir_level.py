@@ -14,7 +14,7 @@ from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.errors import Diagnostic
-from ktir.interface import constant_buffers, find_function, signature
+from ktir.interface import constant_buffers, find_function, pointers_of_views, signature
 from ktir.ir import Operation, Value
 from ktir.machine import Machine
 from ktir.transforms import flatten
@@ -119,6 +119,9 @@ def run_ktir(
     checks = Checks(OutOfRange(out_of_range), Unwritten(unwritten), check_scratchpad)
 
     def watch(run: Interpreter, tiles: int) -> None:
+        addresses = {buffer.name: buffer.address for buffer in binding.buffers}
+        for view, position in pointers_of_views(module, kernel).items():
+            run.homes[view] = run.device.only(addresses[binding.arguments[position].name])
         for bank in (run.scratchpad, *run.device.banks):
             shadow = OrderShadow(
                 bank, run.clocks, lambda hazard: _hazard(run, hazard, strict), _SCHEDULES[schedule]

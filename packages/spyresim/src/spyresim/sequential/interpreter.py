@@ -150,7 +150,8 @@ class Interpreter:
     whose block argument a value is. `clocks` say what is ordered for which tile; `domains` are the iteration
     spaces of open structured operations, `elements` how many points each of their scalar operations stands
     for, `reductions` which of the loops are reductions; `plans` is what is known of an operation for the
-    whole run; `turns` is there if tiles run alone, `live` if what is alive must fit into the scratchpads.
+    whole run; `turns` is there if tiles run alone, `live` if what is alive must fit into the scratchpads;
+    `homes` is the memory that a view of device memory may reach, if that is not all of it.
     """
 
     machine: Machine
@@ -174,6 +175,7 @@ class Interpreter:
     turns: Turns[Any] | None = None
     checks: Checks = STRICT
     live: LiveTensors | None = None
+    homes: dict[Operation, DeviceMemory] = attrs.field(factory=dict)
     _steps: int = 0
 
     def alone(self, turns: Turns[Any]) -> Interpreter:

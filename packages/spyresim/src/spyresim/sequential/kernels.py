@@ -83,7 +83,7 @@ def memory_view(run: Interpreter, frame: Frame, op: ktdp.ConstructMemoryView) ->
     base = frame.array(op.offset) * unit
     match op.memory_space:
         case ktdp.MemorySpace(space=ktdp.Space.GLOBAL):
-            return [View(run.device, 0, base, element, sizes, strides)]
+            return [View(run.homes.get(op, run.device), 0, base, element, sizes, strides)]
         case ktdp.MemorySpace(ct_id=ct_id):
             return [View(run.scratchpad, ct_id, base, element, sizes, strides)]
         case space:

@@ -408,6 +408,12 @@ class DeviceMemory(Memory):
         """What is behind the allocations, by ascending address."""
         return tuple(a.bank for a in self._allocations)
 
+    def only(self, base: int) -> DeviceMemory:
+        """Nothing but the allocation that begins at `base` (bytes): accesses elsewhere are faults."""
+        part = DeviceMemory(self.label, self.stick)
+        part._allocations = [a for a in self._allocations if a.base == base]
+        return part
+
     def allocation(self, name: str) -> Allocation:
         """The allocation of a name; KeyError if there is none."""
         for found in self._allocations:
@@ -473,6 +479,6 @@ class DeviceMemory(Memory):
 
     def _nearest(self, address: int) -> str:
         for a in reversed(self._allocations):
-            if a.base <= address:
+            if a.base <= address or len(self._allocations) == 1:
                 return f"which leaves '{a.name}' at [{a.base:#x}, {a.end:#x})"
         return "where nothing is allocated"
