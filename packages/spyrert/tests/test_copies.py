@@ -59,7 +59,13 @@ def test_random_layouts_and_views(cases: int) -> None:
             tensor = rt.to_device(array, layout)
             window = tuple(
                 rng.choice(
-                    [slice(None), slice(rng.randrange(n), None), slice(None, None, 2), rng.randrange(n)]
+                    [
+                        slice(None),
+                        slice(rng.randrange(n), None),
+                        slice(None, None, 2),
+                        slice(None, None, -1),
+                        rng.randrange(n),
+                    ]
                 )
                 for n in shape
             )

@@ -33,6 +33,7 @@ from spyrert import (
     errors,
 )
 from spyrert.constants import PROG_OFFSET_BASE as BASE
+from spyrert.correction import program_correction
 from spyrert.device import DeviceProperties, FaultKind, FaultSpec, Match
 from spyrert.device.protocol import Engine, MemoryDomain, MemoryType
 from spyrert.execution import ErrorCode, HostCall, OpState
@@ -894,6 +895,64 @@ def test_keyboard_interrupt(make_add: MakeAdd) -> None:
         assert (rt.to_host(tensor, stream) == 1).all()
 
 
+def test_an_interrupted_host_function(make_add: MakeAdd) -> None:
+    """fault R22: an interrupt inside of a host function that the waiting thread runs; it is called again, and nothing
+    is lost."""
+    calls: list[int] = []
+
+    def interrupted(inputs: Any, hcm: Any, out: memoryview) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        program_correction(inputs, hcm, out)
+
+    with Runtime(MicroDevice, RuntimeConfig(progress=Progress.MANUAL)) as rt:
+        world = made(rt, make_add())
+        rt.register_host_function("interrupted", interrupted)
+        plan = rt.prepare_kernel(with_function(world.code, "interrupted"))
+        stream = rt.Stream()
+        tickets = [
+            rt.launch(plan, [world.a, world.b, world.c], bindings={"n": n}, stream=stream) for n in (1, 2, 3)
+        ]
+        with pytest.raises(KeyboardInterrupt):
+            stream.synchronize()
+        assert [ticket.done() for ticket in tickets] == [True, False, False]
+        stream.synchronize()
+        assert len(calls) == 4
+        assert (rt.to_host(world.c) == 6).all()
+        assert rt._context(0).arena(stream.id).busy == 0
+        world.works()
+
+
+@pytest.mark.parametrize("method", ["submit", "next_completion", "advance"])
+@pytest.mark.parametrize("progress", list(Progress), ids=lambda p: p.value)
+def test_a_device_that_raises(make_add: MakeAdd, progress: Progress, method: str) -> None:
+    """runtime spec 3.8: whatever a device raises reaches those who wait; nobody hangs."""
+    device = MicroDevice()
+    with Runtime(lambda: device, RuntimeConfig(progress=progress, host_ns=5)) as rt:
+        world = made(rt, make_add())
+        stream = rt.Stream()
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError("a bug of the device")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(device, method, broken)
+            ticket = world.launch(stream)
+            expected: Any = errors.DeviceError
+            if progress is Progress.MANUAL and method != "submit":
+                expected = ZeroDivisionError  # it comes out of the call that pumps
+            with pytest.raises(expected, match="a bug of the device"):
+                ticket.wait(timeout=20)
+        if progress is Progress.MANUAL and method != "submit":
+            stream.destroy(cancel=True)
+            rt.reset_device()
+        if rt.device_state() == "LOST":
+            rt.reset_device()
+            fresh = made(rt, make_add())
+            fresh.works()
+
+
 # -- 6.4 allocator and the rest --------------------------------------------------------------------
 
 
@@ -911,6 +970,10 @@ def test_allocation_failures(world: World) -> None:
         rt.empty((4,), "complex64")
     with world.unchanged(errors.LayoutMismatch):
         rt.empty((1, 2, 3, 1, 2, 3, 1), "float16")
+    for huge in ((1 << 40, 1 << 30), (1 << 32, 1 << 32), (1 << 63,), (3, 1 << 62, 4)):
+        for layout in (None, LinearLayout("float16")):  # products beyond 64 bits must not wrap around
+            with world.unchanged(errors.OutOfDeviceMemory, "too_large_for_any_region"):
+                rt.empty(huge, "float16", layout)
     before = world.state()
     empty = rt.empty((0, 5), "float16")
     assert empty.token == 0

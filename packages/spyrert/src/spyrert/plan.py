@@ -112,6 +112,9 @@ class HostComputeOperation(Operation):
     def abandon(self) -> None:
         self.buffer.discard()
 
+    def rewind(self) -> None:
+        self.buffer.release()
+
     @property
     def arena(self) -> CorrectionArena:
         assert self.stream is not None

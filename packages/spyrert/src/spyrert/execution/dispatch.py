@@ -192,6 +192,12 @@ class Dispatcher:
             what = operation.name or operation.kind
             error = kind(f"the device refused {what}: {refused}", device=self.index)
             error.__cause__ = refused
+        except Exception as broken:  # noqa: BLE001 - whatever a device raises belongs to the operation
+            what = operation.name or operation.kind
+            error = DeviceError(
+                f"the device raised {type(broken).__name__} for {what}: {broken}", device=self.index
+            )
+            error.__cause__ = broken
         else:
             with self._changed:
                 self._by_ticket[ticket] = operation
@@ -214,6 +220,11 @@ class Dispatcher:
                 f"host function {operation.name!r} raised {type(raised).__name__}: {raised}"
             )
             error.__cause__ = raised
+        except BaseException:
+            with self._changed:  # the thread was interrupted, not the function wrong: it is called again
+                self._host = None
+                self._rewind(operation)
+            raise
         with self._changed:
             if error is not None or duration == 0:
                 self._host = None
@@ -221,6 +232,15 @@ class Dispatcher:
                 self._finish(operation, OpState.DONE if error is None else OpState.FAILED, error)
             else:
                 self._host = (operation, self._clock + duration)
+
+    def _rewind(self, operation: Operation) -> None:
+        """Put an operation back to the head of its stream."""
+        operation.rewind()
+        operation.state = OpState.PENDING
+        assert operation.stream is not None
+        operation.stream.in_flight = None
+        operation.stream.queue.appendleft(operation)
+        self._changed.notify_all()
 
     def _call_host(self, operation: Operation) -> int:
         """The duration of a host function, which may not enqueue anything. With a watchdog it runs in a
@@ -363,6 +383,9 @@ class Dispatcher:
         for operation in list(self._by_ticket.values()):
             self._finish(operation, OpState.FAILED, DeviceLost(error.message, device=self.index))
         self._by_ticket.clear()
+        if self._host is not None:
+            operation, self._host = self._host[0], None
+            self._finish(operation, OpState.FAILED, DeviceLost(error.message, device=self.index))
         for stream in self.streams:
             if not stream.destroyed and stream.error is None:
                 self._fail(stream, DeviceLost(error.message, device=self.index, stream_id=stream.id), None)

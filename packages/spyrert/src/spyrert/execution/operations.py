@@ -117,6 +117,9 @@ class Operation:
     def abandon(self) -> None:
         """A host function did not return: what it may still write to is not used again."""
 
+    def rewind(self) -> None:
+        """Let go of what :meth:`run` has taken; it will be called again."""
+
     def ready(self) -> bool:
         """Whether resources besides the engine are there; called under the scheduler's lock."""
         return True

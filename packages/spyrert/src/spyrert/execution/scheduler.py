@@ -189,7 +189,13 @@ class Scheduler(Dispatcher):
 
     def _work(self) -> None:
         while True:
-            moved = self._step()
+            try:
+                moved = self._step()
+            except Exception as error:  # noqa: BLE001 - nobody else would hear of it, and all would wait
+                with self._changed:
+                    self._lose(DeviceLost(f"the device raised {type(error).__name__}: {error}"))
+                    self._changed.notify_all()
+                moved = True
             with self._changed:
                 if self._closing and all(state.idle for state in self.streams):
                     return

@@ -208,8 +208,9 @@ class GraphInstance:
                 )
             streams = [chosen, *(self._fork(state) for state in self.graph.states[1:])]
             with Transaction() as transaction:
-                placed, tickets = self._build(requests, streams, transaction)
+                placed, tickets, ends = self._build(requests, streams, transaction)
                 enqueue.submit(context, placed, tickets)
+            self._ends = ends
         return ReplayTicket(context, tuple(operation for _, operation in placed), tuple(tickets))
 
     def _fork(self, state: StreamState) -> Stream:
@@ -223,7 +224,7 @@ class GraphInstance:
         requests: tuple[tuple[Request, ...], ...],
         streams: list[Stream],
         transaction: Transaction,
-    ) -> tuple[list[tuple[StreamState, Operation]], list[LaunchTicket]]:
+    ) -> tuple[list[tuple[StreamState, Operation]], list[LaunchTicket], list[_End]]:
         context = self._context
         placed: list[tuple[StreamState, Operation]] = []
         for end in self._ends:
@@ -249,12 +250,12 @@ class GraphInstance:
                     placed.append((state, Signal("event", event=events[event])))
                 case WaitNode(event=event):
                     placed.append((state, Wait("event", event=events[event])))
-        self._ends = []
-        for state in dict.fromkeys(stream.state for stream in streams):
-            end = _End(state, EventGeneration(context.scheduler))
-            self._ends.append(end)
-            placed.append((state, Signal("replay", event=end.event)))
-        return placed, tickets
+        ends = [
+            _End(state, EventGeneration(context.scheduler))
+            for state in dict.fromkeys(stream.state for stream in streams)
+        ]
+        placed += [(end.state, Signal("replay", event=end.event)) for end in ends]
+        return placed, tickets, ends
 
 
 __all__ = ["GraphInstance", "ReplayTicket"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
@@ -90,7 +91,7 @@ class Tensors(Streams):
             full, device_format(name, context.props.f16_format)
         )
         _check_layout(layout, full)
-        host = int(np.prod(full, dtype=np.int64)) * numpy_dtype(name).itemsize
+        host = math.prod(full) * numpy_dtype(name).itemsize
         size = max(layout.device_bytes(full), host) if host else 0
         address = EMPTY if size == 0 else self._allocate(context, size, directive, host)
         storage = Storage(context, address, full, name, layout)
