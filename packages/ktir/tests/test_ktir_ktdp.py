@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import ktir
@@ -22,6 +24,7 @@ from ktir.dialects.ktdp.discardable import KEEPOUT, keepout_ranges
 from ktir.errors import KtirError, ParseError, VerifyError
 from ktir.ir import Operation
 from ktir.layout import StickLayout
+from ktir.transforms import alpha_equivalent
 from ktir.types import F16, INDEX, TensorType
 
 HEADER = """
@@ -58,6 +61,7 @@ def round_trip(body: str) -> tuple[ktir.Module, str]:
     again = ktir.parse(text)
     ktir.verify(again)
     assert ktir.print_module(again) == text
+    assert alpha_equivalent(again, parsed)
     generic = ktir.print_module(parsed, generic=True)
     assert ktir.print_module(ktir.parse(generic), generic=True) == generic
     assert ktir.print_module(ktir.parse(generic)) == text
@@ -476,6 +480,27 @@ def test_extents_against_the_set_are_not_level_v() -> None:
     round_trip(tile("%v2[%i, %j]", SQUARE, "memref<50x160xf32> -> !ktdp.access_tile<16x8xindex>"))
 
 
+@pytest.mark.parametrize(
+    ("map_", "operands", "custom"),
+    [
+        ("(a, b) -> (a * 2, b + 4)", "%i, %j", True),
+        ("(a, b) -> (a * 2, b + 4)", "%j, %i", True),
+        ("(a, b) -> (a * 2, b + 4)", "%j, %j", False),  # the text would have one operand
+        ("(a, b) -> (b, a)", "%i, %j", False),  # the text would swap them
+        ("(a, b) -> (a, a)", "%i, %j", False),  # the text would drop one
+        ("(a)[s] -> (a + s, 3)", "%i, %j", True),
+        ("(a)[s] -> (a + s, s)", "%i, %i", True),  # a dimension and a symbol are told apart
+        ("()[s, t] -> (t, s)", "%i, %j", False),
+    ],
+)
+def test_no_form_changes_operands(map_: str, operands: str, custom: bool) -> None:
+    """Operands that the custom form could not give back are written in generic form."""
+    _, text = round_trip(generic_tile(f"affine_map<{map_}>", "#b8x16", "#id2", "!ktdp.access_tile<8x16xindex>",
+                                      f"%v2, {operands}"))  # fmt: skip
+    assert ('"ktdp.construct_access_tile"' not in text) == custom
+    assert alpha_equivalent(ktir.parse(text), ktir.parse(ktir.print_module(ktir.parse(text), generic=True)))
+
+
 # -- indirect access tiles
 
 PAGED = (
@@ -569,6 +594,19 @@ def test_indirect_tile_verifier(change: tuple[str, str], message: str) -> None:
     assert f"'ktdp.construct_indirect_access_tile' op {message}" in verify_messages(
         module(PAGED.replace(*change))
     )
+
+
+def test_captured_values_that_the_text_would_not_give_back() -> None:
+    """Generic form where a captured value is used nowhere, or stands twice."""
+    text = ktir.print_module(ktir.parse(module(PAGED)), generic=True)
+    twice = re.sub(r"%tbl, %i\)", "%tbl, %i, %i)", text).replace("1, 1, 1, 0>", "1, 1, 2, 0>")
+    twice = twice.replace("memref<5x3xi32>, index) ->", "memref<5x3xi32>, index, index) ->")
+    twice = twice.replace("affine_map<(d0, d1, d2) ->", "affine_map<(d0, unused, d1, d2) ->")
+    parsed = ktir.parse(twice)
+    ktir.verify(parsed)
+    printed = ktir.print_module(parsed)
+    assert '"ktdp.construct_indirect_access_tile"' in printed
+    assert alpha_equivalent(ktir.parse(printed), parsed)
 
 
 def test_indirect_tile_generic_mistakes() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ktir.affine import AffineMap, Dim, parse_subscripts
@@ -59,6 +60,14 @@ class ConstructAccessTile(Operation):
         found = self.result.type
         assert isinstance(found, AccessTileType)
         return found
+
+    def has_custom_form(self) -> bool:
+        """Only if the subscripts name every index once, in the order of the operands."""
+        map = self.base_map.map
+        if map.num_operands != len(self.indices):
+            return False
+        dims, symbols = self.indices[: map.num_dims], self.indices[map.num_dims :]
+        return _named_in_order((map,), dims, "d") and _named_in_order((map,), symbols, "s")
 
     @classmethod
     def parse_custom(cls, parser: OpParser) -> ConstructAccessTile:
@@ -130,6 +139,18 @@ class ConstructAccessTile(Operation):
                 f"operand #0 must be ranked memref or tensor, but got '{self.base.type}'",
                 "the base is a memory view, or a tensor to load from",
             )
+
+
+def _named_in_order(maps: Iterable[AffineMap], values: Sequence[Value], letter: str) -> bool:
+    """Whether the text of the maps' results names each of the (distinct) values first in their order.
+
+    `values` stand for the first dimensions (``d``) or symbols (``s``) of every map. Reading subscripts
+    numbers values as they come, so other operands would not come back.
+    """
+    text = " ".join(str(map).partition("->")[2] for map in maps)
+    numbers = (int(number) for number in re.findall(rf"\b{letter}(\d+)\b", text))
+    order = list(dict.fromkeys(number for number in numbers if number < len(values)))
+    return order == list(range(len(values))) and len(set(values)) == len(values)
 
 
 _SYMBOLS_NOTE = "give one value per symbol of the set: symbols(%n, ...)"
@@ -227,8 +248,9 @@ class ConstructIndirectAccessTile(Operation):
     result = result(ACCESS_TILE)
 
     def has_custom_form(self) -> bool:
-        """Only if the hidden region holds nothing but a plain terminator."""
-        if len(self.body.blocks) != 1:
+        """Only if the hidden region holds nothing but a plain terminator, and the subscripts name every
+        captured value once, in the order of the operands."""
+        if len(self.body.blocks) != 1 or not _named_in_order(self.maps, self.captured_variables, "d"):
             return False
         match self.body.block.operations:
             case (RegionTerminator(attributes=attributes),):
