@@ -252,6 +252,7 @@ def run_bound(
         for buffer in binding.buffers
         if buffer.is_output and buffer.resident is None
     }
+    run.counters.operations.update(run.work.executed())
     work = run.work if level == "ktir" else None
     cost = work.cost() if work is not None else None
     cycles = None if cost is None else cost.cycles

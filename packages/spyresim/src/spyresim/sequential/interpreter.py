@@ -285,7 +285,6 @@ class Interpreter:
 
     def count(self, op: Operation, frame: Frame) -> None:
         """Note that the tiles of a frame execute an operation."""
-        self.counters.count(op.name, frame.batch)
         self.work.count(op.name, frame.tiles)
 
     def _application(self, op: Operation) -> Application:

@@ -21,7 +21,7 @@ from spyresim.sequential.access import IntArray
 if TYPE_CHECKING:
     from spyresim.sequential.memory import Access
 
-__all__ = ["Meter", "Space", "Unit", "Work", "is_transcendental"]
+__all__ = ["Meter", "Space", "Tally", "Unit", "Work", "is_transcendental"]
 
 
 class Space(enum.StrEnum):
@@ -59,9 +59,36 @@ def is_transcendental(op: Operation) -> bool:
     return isinstance(op, _SLOW) or (op.name.startswith("math.") and not isinstance(op, _EXACT))
 
 
+class Tally:
+    """A number for every tile; what all tiles add together is kept once."""
+
+    __slots__ = ("_own", "_same", "_tiles")
+
+    def __init__(self, tiles: int) -> None:
+        self._tiles = tiles
+        self._same = 0
+        self._own: IntArray | None = None
+
+    def add(self, amount: IntArray | int, tiles: IntArray) -> None:
+        """Add to some tiles, each once."""
+        whole = len(tiles) == self._tiles
+        if whole and isinstance(amount, int):
+            self._same += amount
+            return
+        if self._own is None:
+            self._own = np.zeros(self._tiles, np.int64)
+        self._own[_ALL if whole else tiles] += amount
+
+    @property
+    def values(self) -> IntArray:
+        """An array of shape (tiles,)."""
+        own = np.zeros(self._tiles, np.int64) if self._own is None else self._own
+        return np.asarray(own + self._same)
+
+
 @attrs.define(eq=False)
 class Work:
-    """Totals of every tile: arrays of shape (tiles,).
+    """Totals of every tile.
 
     `flops` counts operations on elements (a multiplication and an addition for each step of a product),
     `cycles` what the units take for them; `ring_bytes` is what comes from other tiles.
@@ -70,26 +97,26 @@ class Work:
     tiles: int
     stick: int
     profile: Profile
-    operations: dict[str, IntArray] = attrs.field(factory=dict)
-    flops: dict[Unit, IntArray] = attrs.field(factory=dict)
-    cycles: dict[Unit, IntArray] = attrs.field(factory=dict)
-    bytes_read: dict[Space, IntArray] = attrs.field(factory=dict)
-    bytes_written: dict[Space, IntArray] = attrs.field(factory=dict)
-    stick_bytes_read: dict[Space, IntArray] = attrs.field(factory=dict)
-    stick_bytes_written: dict[Space, IntArray] = attrs.field(factory=dict)
-    ring_bytes: IntArray = attrs.field(init=False)
+    operations: dict[str, Tally] = attrs.field(factory=dict)
+    flops: dict[Unit, Tally] = attrs.field(factory=dict)
+    cycles: dict[Unit, Tally] = attrs.field(factory=dict)
+    bytes_read: dict[Space, Tally] = attrs.field(factory=dict)
+    bytes_written: dict[Space, Tally] = attrs.field(factory=dict)
+    stick_bytes_read: dict[Space, Tally] = attrs.field(factory=dict)
+    stick_bytes_written: dict[Space, Tally] = attrs.field(factory=dict)
+    ring_bytes: Tally = attrs.field(init=False)
+    _slow: dict[type[Operation], bool] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.ring_bytes = np.zeros(self.tiles, np.int64)
+        self.ring_bytes = Tally(self.tiles)
         for unit in Unit:
-            self.flops[unit] = np.zeros(self.tiles, np.int64)
-            self.cycles[unit] = np.zeros(self.tiles, np.int64)
+            self.flops[unit], self.cycles[unit] = Tally(self.tiles), Tally(self.tiles)
         for space in Space:
             for table in self._traffic:
-                table[space] = np.zeros(self.tiles, np.int64)
+                table[space] = Tally(self.tiles)
 
     @property
-    def _traffic(self) -> tuple[dict[Space, IntArray], ...]:
+    def _traffic(self) -> tuple[dict[Space, Tally], ...]:
         return self.bytes_read, self.bytes_written, self.stick_bytes_read, self.stick_bytes_written
 
     # -- operations
@@ -98,32 +125,28 @@ class Work:
         """An operation that these tiles execute."""
         found = self.operations.get(name)
         if found is None:
-            found = self.operations[name] = np.zeros(self.tiles, np.int64)
-        found[self._entries(tiles)] += 1
-
-    def _entries(self, tiles: IntArray) -> Any:
-        """What to index an array over tiles with."""
-        return _ALL if len(tiles) == self.tiles else tiles
+            found = self.operations[name] = Tally(self.tiles)
+        found.add(1, tiles)
 
     def vector(self, op: Operation, elements: int, tiles: IntArray) -> None:
         """An element-wise operation on some elements a tile."""
-        tiles = self._entries(tiles)
-        slow = is_transcendental(op)
+        slow = self._slow.get(type(op))
+        if slow is None:
+            slow = self._slow[type(op)] = is_transcendental(op)
         unit = Unit.TRANSCENDENTAL if slow else Unit.VECTOR
         steps = -(-elements // self.profile.lanes) * (self.profile.transcendental_steps if slow else 1)
-        self.flops[unit][tiles] += elements
-        self.cycles[unit][tiles] += steps
+        self.flops[unit].add(elements, tiles)
+        self.cycles[unit].add(steps, tiles)
 
     def matrix(self, rows: int, others: int, tiles: IntArray) -> None:
         """A product with `rows` rows in the result, and so many steps for each."""
-        tiles = self._entries(tiles)
         padded = -(-rows // self.profile.matrix_rows) * self.profile.matrix_rows
-        self.flops[Unit.MATRIX][tiles] += 2 * rows * others
-        self.cycles[Unit.MATRIX][tiles] += -(-2 * padded * others // self.profile.matrix_flops)
+        self.flops[Unit.MATRIX].add(2 * rows * others, tiles)
+        self.cycles[Unit.MATRIX].add(-(-2 * padded * others // self.profile.matrix_flops), tiles)
 
     def receive(self, size: int, tiles: IntArray) -> None:
         """Bytes that come from other tiles."""
-        self.ring_bytes[tiles] += size
+        self.ring_bytes.add(size, tiles)
 
     # -- memory
 
@@ -169,37 +192,40 @@ class Work:
 
     def _add(
         self,
-        raws: dict[Space, IntArray],
-        wholes: dict[Space, IntArray],
+        raws: dict[Space, Tally],
+        wholes: dict[Space, Tally],
         space: Space,
         tiles: IntArray,
         raw: IntArray | int,
         whole: IntArray | int,
     ) -> None:
-        entries = self._entries(tiles)
-        raws[space][entries] += raw
-        wholes[space][entries] += whole * self.stick
+        raws[space].add(raw, tiles)
+        wholes[space].add(whole * self.stick, tiles)
         if space is Space.OTHER:
-            self.ring_bytes[entries] += raw
+            self.ring_bytes.add(raw, tiles)
 
     # -- results
 
     def cost(self) -> Cost:
         """What all that costs."""
-        vector = self.cycles[Unit.VECTOR] + self.cycles[Unit.TRANSCENDENTAL]
-        moved = self.stick_bytes_read[Space.DEVICE] + self.stick_bytes_written[Space.DEVICE]
+        vector = self.cycles[Unit.VECTOR].values + self.cycles[Unit.TRANSCENDENTAL].values
+        moved = self.stick_bytes_read[Space.DEVICE].values + self.stick_bytes_written[Space.DEVICE].values
         return cost_of(
             self.profile,
             moved.tolist(),
             vector.tolist(),
-            self.cycles[Unit.MATRIX].tolist(),
-            self.ring_bytes.tolist(),
-            int(sum(array.sum() for array in self.flops.values())),
+            self.cycles[Unit.MATRIX].values.tolist(),
+            self.ring_bytes.values.tolist(),
+            int(sum(tally.values.sum() for tally in self.flops.values())),
         )
+
+    def executed(self) -> dict[str, int]:
+        """How often all tiles together executed each operation."""
+        return {name: int(tally.values.sum()) for name, tally in self.operations.items()}
 
     def to_json(self) -> dict[str, object]:
         """Lists over tiles, by name."""
-        tables: dict[str, Mapping[Any, IntArray]] = {
+        tables: dict[str, Mapping[Any, Tally]] = {
             "operations": self.operations,
             "flops": self.flops,
             "bytes_read": self.bytes_read,
@@ -208,10 +234,12 @@ class Work:
             "stick_bytes_written": self.stick_bytes_written,
         }
         document: dict[str, object] = {
-            name: {str(key): array.tolist() for key, array in sorted(table.items()) if array.any()}
+            name: {
+                str(key): tally.values.tolist() for key, tally in sorted(table.items()) if tally.values.any()
+            }
             for name, table in tables.items()
         }
-        document["ring_bytes"] = self.ring_bytes.tolist()
+        document["ring_bytes"] = self.ring_bytes.values.tolist()
         return document
 
 
