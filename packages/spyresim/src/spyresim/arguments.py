@@ -117,7 +117,7 @@ def bind(
             values.append(scalars[argument.name])
             continue
         assert argument.role is not None
-        layout = argument.layout or LinearLayout(_shape(argument, scalars), argument.element)
+        layout = argument.layout or LinearLayout(_shape(function, argument, scalars), argument.element)
         unit = 1 if machine.address_unit is AddressUnit.BYTE else element_bytes(argument.element)
         value = given.get(argument.name)
         if argument.is_open:
@@ -193,9 +193,14 @@ def _by_argument(
     return given
 
 
-def _shape(argument: Argument, scalars: Mapping[str, Array]) -> tuple[int, ...]:
+def _shape(function: str, argument: Argument, scalars: Mapping[str, Array]) -> tuple[int, ...]:
     assert argument.shape is not None
-    return tuple(n if isinstance(n, int) else int(scalars[n][0]) for n in argument.shape)
+    shape = tuple(n if isinstance(n, int) else int(scalars[n][0]) for n in argument.shape)
+    if any(extent < 0 for extent in shape):
+        raise ArgumentError(
+            f"argument '{argument.name}' of '{function}' cannot have shape {shape}", argument.name, function
+        )
+    return shape
 
 
 def _scalar(function: str, argument: Argument, value: object, machine: Machine) -> Array:

@@ -19,6 +19,7 @@ __all__ = [
     "ControlFault",
     "DeadlockFault",
     "ExecutionFault",
+    "HostMemoryFault",
     "LiveBytes",
     "MemoryFault",
     "MisalignedFault",
@@ -117,6 +118,11 @@ class BudgetFault(ExecutionFault):
     """More work than the run was allowed to do; `limit` is the bound (operations or cycles)."""
 
     limit: int = field(default=0, kw_only=True)
+
+
+@frozen(str=False)
+class HostMemoryFault(ExecutionFault):
+    """The machine that simulates has not enough memory for a tensor."""
 
 
 @frozen(str=False)

@@ -91,6 +91,7 @@ def counted_loop(run: Interpreter, frame: Frame, op: scf.For) -> Results:
     carried: Results = [frame[value] for value in op.inits]
     if all(bound is not None for bound in bounds):
         first, limit, stride = (int(bound[0]) for bound in bounds if bound is not None)
+        run.require(op, max(0, -(-(limit - first) // stride)))
         for value in range(first, limit, stride):
             carried = iterate(run, frame, op, np.array([value], lower.dtype), carried)
         return carried
@@ -122,6 +123,7 @@ def _ragged_loop(
 
 def iterate(run: Interpreter, frame: Frame, op: scf.For, value: Array, carried: Results) -> Results:
     """One iteration; the values that it hands on."""
+    run.step(op)
     run.count(op, frame)
     block = op.body.block
     frame.bind(block.arguments, [value, *carried])
@@ -148,6 +150,7 @@ def _while(run: Interpreter, frame: Frame, op: scf.While, carried: Results) -> R
     """Tiles iterate together as long as they agree; then those that go on form a batch of their own."""
     before, after = op.before.block, op.after.block
     while True:
+        run.step(op)
         run.count(op, frame)
         frame.bind(before.arguments, carried)
         condition, *passed = run.run_block(before, frame)

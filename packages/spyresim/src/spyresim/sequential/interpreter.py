@@ -18,7 +18,7 @@ from ktir.dialects.func import Func
 from ktir.ir import Block, Operation, Value
 from ktir.machine import Machine
 from ktir.opdef import TERMINATOR
-from spyresim.errors import BudgetFault, ExecutionFault, Site, UnsupportedError, unsupported
+from spyresim.errors import BudgetFault, ExecutionFault, HostMemoryFault, Site, UnsupportedError, unsupported
 from spyresim.meaning import has_meaning
 from spyresim.meaning.formats import Array
 from spyresim.meaning.table import Application
@@ -36,6 +36,8 @@ __all__ = ["Diverged", "Frame", "Handler", "Handlers", "Interpreter", "grid_of"]
 
 DEFAULT_BUDGET = 20_000_000
 """Dynamic operations after which a run is given up."""
+MAX_CALLS = 64
+"""Calls that may be open at once."""
 
 
 class Diverged(Exception):
@@ -176,6 +178,7 @@ class Interpreter:
     checks: Checks = STRICT
     live: LiveTensors | None = None
     homes: dict[Operation, DeviceMemory] = attrs.field(factory=dict)
+    depth: int = 0
     _steps: int = 0
 
     def alone(self, turns: Turns[Any]) -> Interpreter:
@@ -187,6 +190,7 @@ class Interpreter:
             elements=[],
             turns=turns,
             live=None if self.live is None else self.live.fork(),
+            depth=0,
             steps=0,
         )
 
@@ -207,6 +211,12 @@ class Interpreter:
 
     def call(self, function: Func, arguments: Sequence[RuntimeValue], frame: Frame) -> Results:
         """Run a function for the tiles of a frame; its results."""
+        if self.depth >= MAX_CALLS:
+            raise BudgetFault(
+                f"calls nested deeper than {MAX_CALLS}",
+                site=Site(function.name, function.location),
+                limit=MAX_CALLS,
+            )
         inner = Frame(frame.tiles, grid_of(function) or frame.grid)
         inner.bind(function.arguments, arguments)
         blocks = function.body.blocks
@@ -215,7 +225,11 @@ class Interpreter:
                 f"function '{function.symbol}' with {len(blocks)} blocks",
                 Site(function.name, function.location),
             )
-        return self.run_block(blocks[0], inner)
+        self.depth += 1
+        try:
+            return self.run_block(blocks[0], inner)
+        finally:
+            self.depth -= 1
 
     def run_block(self, block: Block, frame: Frame) -> Results:
         """Run the operations of a block; the operands of its terminator (none without one)."""
@@ -232,6 +246,8 @@ class Interpreter:
                 results = self.execute(op, frame)
             except Diverged as split:
                 return self._run_apart(block, index, frame, split.groups)
+            except MemoryError as error:
+                raise HostMemoryFault(str(error), site=Site(op.name, op.location)) from error
             if op.results:
                 frame.bind(op.results, results)
             if self.live is not None:
@@ -253,13 +269,7 @@ class Interpreter:
 
     def execute(self, op: Operation, frame: Frame) -> Results:
         """The results of one operation.  Raises `UnsupportedError` for operations that nobody knows."""
-        self._steps += 1
-        if self._steps > self.budget:
-            raise BudgetFault(
-                f"more than {self.budget} operations", site=Site(op.name, op.location), limit=self.budget
-            )
-        if self.turns is not None:
-            self.turns.pause()
+        self.step(op)
         handler = self.handlers.entries.get(type(op))
         if handler is not None:
             return handler(self, frame, op)
@@ -267,9 +277,28 @@ class Interpreter:
             return self.elementwise(op, [frame.array(value) for value in op.operands], frame)
         raise unsupported(op, f"operation '{op.name}' at level {self.level}")
 
+    def step(self, op: Operation) -> None:
+        """An operation, or an iteration of one, begins: others may go first, and the budget shrinks."""
+        self._steps += 1
+        self.require(op, 0)
+        if self.turns is not None:
+            self.turns.pause()
+
+    def require(self, op: Operation, iterations: int) -> None:
+        """`BudgetFault` if so many iterations are more than what is left."""
+        if self._steps + iterations > self.budget:
+            loop = f": a loop of {iterations} iterations" if iterations else ""
+            raise BudgetFault(
+                f"more than {self.budget} operations{loop}",
+                site=Site(op.name, op.location),
+                limit=self.budget,
+            )
+
     def elementwise(self, op: Operation, operands: Sequence[Array], frame: Frame) -> Results:
         """An operation of the table of meanings on arrays of equal rank (scalars broadcast to tensors)."""
         rank = max((array.ndim for array in operands), default=0)
+        if rank > 1 and not self.elements:
+            self._check_shapes(op, operands)
         aligned = [
             array if array.ndim == rank else array.reshape(array.shape + (1,) * (rank - array.ndim))
             for array in operands
@@ -286,6 +315,13 @@ class Interpreter:
     def count(self, op: Operation, frame: Frame) -> None:
         """Note that the tiles of a frame execute an operation."""
         self.work.count(op.name, frame.tiles)
+
+    def _check_shapes(self, op: Operation, operands: Sequence[Array]) -> None:
+        """Tensors must have equal shapes; only scalars are repeated."""
+        shapes = [array.shape[1:] for array in operands if array.ndim > 1]
+        if any(shape != shapes[0] for shape in shapes):
+            listed = " and ".join(str(shape) for shape in dict.fromkeys(shapes))
+            raise ExecutionFault(f"tensors of shapes {listed}", site=Site(op.name, op.location))
 
     def _application(self, op: Operation) -> Application:
         return Application.of(op, self.machine.f16_format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from ktir.dialects import tensor
 from ktir.dialects.slices import static_values
 from ktir.ir import Operation, Value
 from ktir.types import ShapedType, Type, element_or_self
-from spyresim.errors import OutOfRangeFault, Site
+from spyresim.errors import ExecutionFault, OutOfRangeFault, Site
 from spyresim.meaning.formats import Array, held_dtype
 from spyresim.sequential.access import IntArray
 from spyresim.sequential.interpreter import Diverged, Frame, Handlers, Interpreter, Results, groups_of
@@ -33,23 +34,42 @@ def poison(type: Type, shape: Sequence[int], run: Interpreter) -> Array:
     return np.broadcast_to(scalar.astype(held).reshape((1,) * (len(shape) + 1)), (1, *shape))
 
 
-def result_shape(frame: Frame, type: Type, sizes: Sequence[Value]) -> tuple[int, ...]:
+def result_shape(op: Operation, frame: Frame, type: Type, sizes: Sequence[Value]) -> tuple[int, ...]:
     """The extents of a shaped type; dynamic ones are the next of `sizes`."""
     assert isinstance(type, ShapedType)
     dynamic = iter(sizes)
-    return tuple(frame.number(next(dynamic)) if extent is None else extent for extent in type.shape)
+    shape = tuple(frame.number(next(dynamic)) if extent is None else extent for extent in type.shape)
+    check_extents(op, shape)
+    return shape
+
+
+def check_extents(op: Operation, shape: Sequence[int]) -> None:
+    """No tensor has a negative extent."""
+    if any(extent < 0 for extent in shape):
+        raise ExecutionFault(f"a tensor of shape {tuple(shape)}", site=Site(op.name, op.location))
+
+
+def reshaped(op: Operation, source: Array, shape: Sequence[int]) -> Array:
+    """The tensors of a batch in another shape of as many elements."""
+    check_extents(op, shape)
+    if math.prod(shape) != math.prod(source.shape[1:]):
+        raise ExecutionFault(
+            f"a tensor of shape {source.shape[1:]} cannot have shape {tuple(shape)}",
+            site=Site(op.name, op.location),
+        )
+    return source.reshape(source.shape[0], *shape)
 
 
 @TENSORS.executes(tensor.Empty)
 def empty(run: Interpreter, frame: Frame, op: tensor.Empty) -> Results:
     type = op.results[0].type
-    return [poison(type, result_shape(frame, type, op.sizes), run)]
+    return [poison(type, result_shape(op, frame, type, op.sizes), run)]
 
 
 @TENSORS.executes(tensor.Splat)
 def splat(run: Interpreter, frame: Frame, op: tensor.Splat) -> Results:
     scalar = frame.array(op.input)
-    shape = result_shape(frame, op.results[0].type, op.sizes)
+    shape = result_shape(op, frame, op.results[0].type, op.sizes)
     return [np.broadcast_to(scalar.reshape((-1,) + (1,) * len(shape)), (scalar.shape[0], *shape))]
 
 
@@ -111,6 +131,7 @@ def _slices(
     for axis, (offset, size, stride, limit) in enumerate(entries):
         start = frame.array(next(offsets)) if offset is None else np.array([offset], np.int64)
         count = frame.number(next(sizes)) if size is None else size
+        check_extents(op, (count,))
         step = frame.array(next(strides)) if stride is None else np.array([stride], np.int64)
         where = np.asarray(start[:, None] + step[:, None] * np.arange(count)[None, :])
         if where.size and (where.min() < 0 or where.max() >= limit):
@@ -182,7 +203,7 @@ def expand_shape(run: Interpreter, frame: Frame, op: tensor.ExpandShape) -> Resu
     source = frame.array(op.source)
     dynamic = iter(op.output_shape)
     shape = [frame.number(next(dynamic)) if n is None else n for n in static_values(op.static_output_shape)]
-    return [source.reshape(source.shape[0], *shape)]
+    return [reshaped(op, source, shape)]
 
 
 @TENSORS.executes(tensor.Reshape)
@@ -190,7 +211,7 @@ def reshape(run: Interpreter, frame: Frame, op: tensor.Reshape) -> Results:
     source, wanted = frame.array(op.source), frame.array(op.shape)
     if wanted.shape[0] != 1 and (wanted != wanted[:1]).any():
         raise Diverged(groups_of(wanted))
-    return [source.reshape(source.shape[0], *(int(n) for n in wanted[0]))]
+    return [reshaped(op, source, [int(n) for n in wanted[0]])]
 
 
 @TENSORS.executes(tensor.FromElements)
@@ -207,7 +228,15 @@ def from_elements(run: Interpreter, frame: Frame, op: tensor.FromElements) -> Re
 
 @TENSORS.executes(tensor.Dim)
 def dimension(run: Interpreter, frame: Frame, op: tensor.Dim) -> Results:
-    return [np.array([frame.array(op.source).shape[1 + frame.number(op.index)]], np.int64)]
+    shape, axis = frame.array(op.source).shape[1:], frame.number(op.index)
+    if not 0 <= axis < len(shape):
+        raise OutOfRangeFault(
+            f"dimension {axis} of a tensor of shape {shape}",
+            site=Site(op.name, op.location),
+            memory="tensor",
+            limit=len(shape),
+        )
+    return [np.array([shape[axis]], np.int64)]
 
 
 @TENSORS.executes(tensor.Cast)
@@ -235,7 +264,7 @@ def concatenate(run: Interpreter, frame: Frame, op: tensor.Concat) -> Results:
 @TENSORS.executes(tensor.Generate)
 def generate(run: Interpreter, frame: Frame, op: tensor.Generate) -> Results:
     """The body sees whole index grids."""
-    extents = result_shape(frame, op.results[0].type, op.sizes)
+    extents = result_shape(op, frame, op.results[0].type, op.sizes)
     block = op.body.block
     grids = []
     for d, extent in enumerate(extents):
