@@ -135,5 +135,47 @@ def test_pooling_and_convolution() -> None:
     close(got.relu(), np.maximum(want, 0), 1)
     with pytest.raises(ShapeError, match="channels"):
         f.conv2d(Tensor(a), Tensor(array(4, 2, 3, 3)))
+    with pytest.raises(ShapeError, match="3 channels in 2 groups"):
+        f.conv2d(Tensor(a), Tensor(w), groups=2)
     with pytest.raises(ShapeError, match="window of 9"):
         f.max_pool(Tensor(a), (9, 1))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (2, 3)])
+def test_grouped_and_dilated_convolution(groups: int, dilation: tuple[int, int]) -> None:
+    a, w = array(2, 4, 9, 10), array(8, 4 // groups, 3, 2, seed=1)
+    dh, dw = dilation
+    padded = np.pad(a, ((0, 0), (0, 0), (1, 1), (0, 0)))
+    seen = reference_windows(padded, (2 * dh + 1, dw + 1), (1, 2))[..., ::dh, ::dw]
+    parts = np.split(seen, groups, axis=1), np.split(w, groups)
+    want = np.concatenate([np.einsum("bchwij,ocij->bohw", s, k) for s, k in zip(*parts, strict=True)], 1)
+    got = f.conv2d(Tensor(a), Tensor(w), stride=(1, 2), padding=(1, 0), dilation=dilation, groups=groups)
+    close(got, want, 1)
+
+
+def test_padded_pooling() -> None:
+    a = array(2, 5, 6) - 3
+    wide = np.pad(a, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    close(
+        f.max_pool(Tensor(a), (3, 3), (2, 2), (1, 1)),
+        reference_windows(wide, (3, 3), (2, 2)).max((-1, -2)),
+        1,
+    )
+    wide = np.pad(a, ((0, 0), (1, 1), (0, 0)))
+    close(
+        f.avg_pool(Tensor(a), (3, 2), None, (1, 0)), reference_windows(wide, (3, 2), (3, 2)).mean((-1, -2)), 1
+    )
+    ints = np.arange(-12, 0, dtype=np.int8).reshape(3, 4)
+    padded = np.pad(ints, 1, constant_values=-128)
+    got = f.max_pool(Tensor(ints), (2, 2), (1, 1), (1, 1)).numpy()
+    np.testing.assert_array_equal(got, reference_windows(padded, (2, 2), (1, 1)).max((-1, -2)))
+
+
+def test_attention_with_fewer_heads_of_keys() -> None:
+    q, k, v = array(2, 6, 5, 4), array(2, 2, 7, 4, seed=1), array(2, 2, 7, 3, seed=2)
+    wide_k, wide_v = (np.repeat(x, 3, axis=1) for x in (k, v))
+    want = softmax(q @ wide_k.swapaxes(-1, -2) / 2) @ wide_v
+    close(f.scaled_dot_product_attention(Tensor(q), Tensor(k), Tensor(v)), want, 4)
+    with pytest.raises(ShapeError, match="6 heads of query for 4"):
+        f.scaled_dot_product_attention(Tensor(q), Tensor(array(2, 4, 7, 4)), Tensor(array(2, 4, 7, 3)))

@@ -137,3 +137,11 @@ def test_what_is_refused() -> None:
         t[np.array([0]), 4]
     with pytest.raises(AssignError, match="dtype"):
         t[np.array([0])] = Tensor(np.zeros(4, np.int32))
+
+
+def test_dlpack() -> None:
+    """design 9: ``__dlpack__`` realises"""
+    t = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3)) * 2
+    assert np.array_equal(np.from_dlpack(t), np.arange(6).reshape(2, 3) * 2)
+    with pytest.raises(ValueError, match="stream"):
+        t.__dlpack__(stream=1)

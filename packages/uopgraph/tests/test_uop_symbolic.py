@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from uopgraph import Invalid, Ops, UOp, dtypes, evaluate, infix
+from uopgraph import BoundError, Invalid, Ops, UnsupportedError, UOp, dtypes, evaluate, infix, sym_infer
 
 
 def names() -> dict[str, Any]:
@@ -249,6 +249,31 @@ def test_evaluate_follows_the_dtype() -> None:
     assert value(a + 200, {"a": 100}) == 44
     assert value((a < 3).where(a, Invalid), {"a": 100}) is Invalid
     assert (a + 200).op is Ops.ADD
+
+
+@pytest.mark.sweep(default=150, full=5_000)
+def test_compiled_values_equal_interpreted_ones(cases: int) -> None:
+    """``sym_infer`` and ``evaluate`` agree, and depth does not matter."""
+    for seed in range(cases):
+        rng = random.Random(5_000_000 + seed)
+        variables = leaves(rng)
+        x = rng.choice([expression(rng, variables, 4), quotients(rng, variables)])
+        for point in points(variables, rng, 12):
+            assert sym_infer(x, point) == value(x, point), infix(x)
+    n = UOp.variable("n", 1, 9)
+    deep = n
+    for _ in range(3_000):
+        deep = (deep * 3 + 1) % 1000
+    assert sym_infer(deep, {"n": 5}) == sym_infer(deep, {"n": 5}) == evaluate(deep, lambda _: 5)
+    assert sym_infer(n.bind(4) + 1, {}) == 5
+    assert sym_infer(n.bind(4) + 1, {"n": 7}) == 8
+    assert sym_infer((n < 3).where(n, Invalid), {"n": 5}) is Invalid
+    assert sym_infer(UOp.variable("u", 0, 255, dtypes.uint8) + 200, {"u": 100}) == 44
+    assert sym_infer(7, {}) == 7
+    with pytest.raises(BoundError, match="no value for the Variable n"):
+        sym_infer(n + 1, {})
+    with pytest.raises(UnsupportedError, match="FLOORDIV"):
+        sym_infer(n // UOp.variable("z", 0, 3), {"n": 1, "z": 0})
 
 
 EXTREMES = [2**31 - 1, 2**31, 2**63, 2**64 + 1, 2**100, 2**798, 2**799 - 1, 2**799, 2**820]

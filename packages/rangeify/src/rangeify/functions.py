@@ -67,8 +67,12 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key.T / sqrt d) @ value over the last two axes.
 
-    `mask`: bool (False is masked) or added to the scores. `causal`: position i sees 0 ... i.
+    `mask`: bool (False is masked) or added to the scores. `causal`: position i sees 0 ... i. Fewer heads
+    (third axis from the end) of key and value than of query are each used by as many heads of query as there
+    are to one of theirs.
     """
+    if query.ndim > 2 and key.ndim > 2 and query.shape[-3] != key.shape[-3]:
+        key, value = (_repeated_heads(t, query.shape[-3]) for t in (key, value))
     scores = query @ key.transpose() * (1 / math.sqrt(query.shape[-1]))
     if causal:
         rows, columns = scores.shape[-2:]
@@ -77,6 +81,15 @@ def scaled_dot_product_attention(
     if mask is not None:
         scores = mask.where(scores, float("-inf")) if mask.dtype.is_bool else scores + mask
     return softmax(scores) @ value
+
+
+def _repeated_heads(x: Tensor, heads: int) -> Tensor:
+    """Each head (third axis from the end) several times in a row, `heads` in all."""
+    *lead, own, length, width = x.shape
+    if own == 0 or heads % own:
+        raise ShapeError(f"{heads} heads of query for {own} of key")
+    wide = x.reshape((*lead, own, 1, length, width)).expand((*lead, own, heads // own, length, width))
+    return wide.reshape((*lead, heads, length, width))
 
 
 def embedding(table: Tensor, index: Tensor) -> Tensor:
@@ -150,16 +163,36 @@ def _unfold(x: Tensor, axis: int, size: int, stride: int, count: int) -> Tensor:
     return rows.permute((*range(a), a + 1, a, *range(a + 2, rows.ndim)))
 
 
-def max_pool(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...] | None = None) -> Tensor:
-    """The maximum over windows of the last axes; `stride` defaults to `size`."""
-    n = len(size)
-    return windows(x, size, stride or size).max(tuple(range(-n, 0)))
+def _padded(x: Tensor, padding: tuple[int, ...] | None, value: bool | int | float) -> Tensor:
+    """The last axes padded on both sides."""
+    if padding is None or not any(padding):
+        return x
+    widths = [(0, 0)] * (x.ndim - len(padding)) + [(p, p) for p in padding]
+    return x.pad(widths, value)
 
 
-def avg_pool(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...] | None = None) -> Tensor:
-    """The mean over windows of the last axes; `stride` defaults to `size`."""
+def max_pool(
+    x: Tensor,
+    size: tuple[int, ...],
+    stride: tuple[int, ...] | None = None,
+    padding: tuple[int, ...] | None = None,
+) -> Tensor:
+    """The maximum over windows of the last axes; `stride` defaults to `size`; padding is below every
+    value."""
     n = len(size)
-    return windows(x, size, stride or size).mean(tuple(range(-n, 0)))
+    least = -math.inf if x.dtype.is_float else x.dtype.min
+    return windows(_padded(x, padding, least), size, stride or size).max(tuple(range(-n, 0)))
+
+
+def avg_pool(
+    x: Tensor,
+    size: tuple[int, ...],
+    stride: tuple[int, ...] | None = None,
+    padding: tuple[int, ...] | None = None,
+) -> Tensor:
+    """The mean over windows of the last axes; `stride` defaults to `size`; padding counts as zeros."""
+    n = len(size)
+    return windows(_padded(x, padding, 0), size, stride or size).mean(tuple(range(-n, 0)))
 
 
 def conv2d(
@@ -168,17 +201,25 @@ def conv2d(
     bias: Tensor | None = None,
     stride: tuple[int, int] = (1, 1),
     padding: tuple[int, int] = (0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
 ) -> Tensor:
-    """Convolution of (batch, channels, height, width) with (out, channels, kh, kw)."""
+    """Convolution of (batch, channels, height, width) with (out, channels / groups, kh, kw).
+
+    `dilation`: the distance of the elements that a window takes. `groups`: the channels of x and of the
+    result in so many parts that do not mix.
+    """
     batch, channels = x.shape[:2]
     out, inner, kh, kw = weight.shape
-    if inner != channels:
-        raise ShapeError(f"conv2d of {channels} channels with a weight for {inner}")
-    padded = x.pad(((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
-    seen = windows(padded, (kh, kw), stride)
+    if groups < 1 or channels % groups or out % groups or inner != channels // groups:
+        raise ShapeError(f"conv2d of {channels} channels in {groups} groups with a weight of {weight.shape}")
+    dh, dw = dilation
+    seen = windows(_padded(x, padding, 0), ((kh - 1) * dh + 1, (kw - 1) * dw + 1), stride)
+    if dilation != (1, 1):
+        seen = seen[..., ::dh, ::dw]
     height, width = seen.shape[2:4]
-    product = seen.reshape(batch, 1, channels, height, width, kh, kw) * weight.reshape(
-        out, channels, 1, 1, kh, kw
+    product = seen.reshape(batch, groups, 1, inner, height, width, kh, kw) * weight.reshape(
+        groups, out // groups, inner, 1, 1, kh, kw
     )
-    total = product.sum((2, 5, 6))
+    total = product.sum((3, 6, 7)).reshape(batch, out, height, width)
     return total if bias is None else total + bias.reshape(out, 1, 1)

@@ -608,6 +608,16 @@ class Tensor:
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
 
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        """A capsule of the computed value, a copy of its own, for any library that reads host memory."""
+        if stream is not None:
+            raise ValueError("stream must be None for a Tensor in host memory")
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(1, 0): host memory."""
+        return (1, 0)
+
     def item(self) -> Any:
         """The value of a Tensor of one element as a Python number."""
         if self.size != 1:
