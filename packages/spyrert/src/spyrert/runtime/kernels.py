@@ -177,6 +177,7 @@ class Kernels(Tensors):
             for one in launches:
                 arguments.expect(one, Launch, "a launch")
                 arguments.expect(one.plan, JobPlan, "plan")
+                arguments.items(one.tensors, "tensors")
             context = self._context(launches[0].plan.context.index)
             chosen = self._stream(stream, context)
             allowed = self.config.allow_tiled_launch if allow_tiled_launch is None else allow_tiled_launch
