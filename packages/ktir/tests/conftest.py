@@ -1,6 +1,7 @@
 """Test configuration of ktir: deterministic Hypothesis profiles and the counts of `SWEEPS=1`."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,5 @@ def cases(request: pytest.FixtureRequest) -> int:
 
 
 # --- end of the shared part ---
+
+sys.path.insert(0, str(HERE))  # helpers of this folder are imported by name

@@ -244,7 +244,7 @@ class UnregisteredOp(Operation):
 def symbol_name(op: Operation) -> str | None:
     """The `sym_name` of an operation, if it has one."""
     match op.attributes.get("sym_name"):
-        case StringAttr(value=value):
+        case StringAttr(value=value, type=None):  # `@name` has no place for a type
             return value
         case _:
             return None

@@ -62,12 +62,13 @@ class Names:
         for index, argument in enumerate(block.arguments):
             hint = hints[index] if index < len(hints) else None
             if hint is None and number == 0:
-                if op.name == "func.func":
-                    hint = argument.name or f"arg{index}"
-                elif self._source:
-                    hint = argument.name
-                if hint is None:
-                    hint = scope.argument()
+                kept = argument.name if op.name == "func.func" or self._source else None
+                if kept is None and op.name == "func.func":
+                    kept = f"arg{index}"
+                if kept is not None:
+                    self.values[argument] = "%" + scope.kept(_clean(kept))
+                    continue
+                hint = scope.argument()
             self._name(argument, hint, scope)
         for inner in block.operations:
             hints_of = inner.result_names() if inner.results and well_formed(inner) else ()
@@ -83,9 +84,10 @@ class Names:
             self.values[result] = f"%{base}#{index}"
 
     def _number_result(self, result: Value, hint: str | None, scope: _Counter) -> None:
-        if hint is None and self._source:
-            hint = result.name
-        self._name(result, hint, scope)
+        if hint is None and self._source and result.name is not None:
+            self.values[result] = "%" + scope.kept(_clean(result.name))
+        else:
+            self._name(result, hint, scope)
 
     def _name(self, value: Value, hint: str | None, scope: _Counter) -> None:
         if hint is None:
@@ -128,6 +130,7 @@ class _Counter:
         self.conflicts: int = outer.conflicts if outer else 0
         self.blocks = 0
         self.used: set[str] = set()
+        self._next: dict[str, int] = {}
 
     def nested(self) -> _Counter:
         return _Counter(self)
@@ -152,7 +155,31 @@ class _Counter:
             scope = scope.outer
         return False
 
+    def kept(self, name: str) -> str:
+        """A name that the text gave, made unique without a trace for others.
+
+        Read again, it clashes with nothing any more: so a clash may not change how the names that operations
+        suggest are numbered.
+        """
+        candidate, number = name, self._next_of(name)
+        while self.taken(candidate):
+            candidate = f"{name}_{number}"
+            number += 1
+        if candidate != name:
+            self._next[name] = number
+        self.used.add(candidate)
+        return candidate
+
+    def _next_of(self, name: str) -> int:
+        scope: _Counter | None = self
+        while scope is not None:
+            if name in scope._next:
+                return scope._next[name]
+            scope = scope.outer
+        return 0
+
     def unique(self, name: str) -> str:
+        """A name that an operation class suggests; clashes are numbered through, as in MLIR."""
         candidate = name
         while self.taken(candidate):
             candidate = f"{name}_{self.conflicts}"

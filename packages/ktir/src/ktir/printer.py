@@ -434,9 +434,18 @@ class Printer:
             return
         self._results(op)
         # Like MLIR, an operation that its class cannot be trusted with is printed in generic form.
-        if self._generic or isinstance(op, UnregisteredOp) or not (well_formed(op) and op.has_custom_form()):
+        if self._generic or isinstance(op, UnregisteredOp) or not self._custom_operation(op):
             self._generic_operation(op)
-        else:
+        if self._locations:
+            self.write(" ")
+            self.location(op.location)
+
+    def _custom_operation(self, op: Operation) -> bool:
+        """Write the custom form; False, with nothing written, if the operation is not fit for it."""
+        start = len(self._parts), self._indent, len(self._function_depth)
+        try:
+            if not (well_formed(op) and op.has_custom_form()):
+                return False
             self.write(self._short_name(op.name))
             if op.definition.assembly is not None:
                 from ktir.assembly import print_assembly
@@ -444,9 +453,13 @@ class Printer:
                 print_assembly(op, self)
             else:
                 op.print_custom(self)
-        if self._locations:
-            self.write(" ")
-            self.location(op.location)
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            # What does not verify may break what a custom form relies on, and still can be looked at.
+            size, self._indent, depth = start
+            del self._parts[size:], self._function_depth[depth:]
+            self._elide_i64 = False
+            return False
+        return True
 
     def _short_name(self, name: str) -> str:
         if name == "builtin.module":
