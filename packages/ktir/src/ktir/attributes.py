@@ -235,8 +235,9 @@ def int_array(values: Iterable[int], type: Type = I64) -> ArrayAttr:
 def wrap_integer(value: int, type: Type) -> int:
     """`value` modulo 2**width, in the canonical range of `IntegerAttr.value` for `type`."""
     width = type.width if isinstance(type, IntegerType) else 64
+    signedness = type.signedness if isinstance(type, IntegerType) else Signedness.SIGNLESS
     value &= (1 << width) - 1
-    if width == 1 or (isinstance(type, IntegerType) and type.signedness is Signedness.UNSIGNED):
+    if signedness is Signedness.UNSIGNED or (width == 1 and signedness is Signedness.SIGNLESS):
         return value
     return value - (1 << width) if value >> (width - 1) else value
 
