@@ -33,6 +33,7 @@ from spyresim.sequential.live import LiveTensors
 from spyresim.sequential.memory import Bank, DeviceMemory
 from spyresim.sequential.memrefs import MEMREFS
 from spyresim.sequential.order import Hazard, OrderShadow
+from spyresim.sequential.proposed import PROPOSED
 from spyresim.sequential.structured import STRUCTURED
 from spyresim.sequential.tensors import TENSORS
 from spyresim.sequential.turns import Schedule, Turns
@@ -40,7 +41,7 @@ from spyresim.sequential.work import Work
 
 __all__ = ["KTIR_HANDLERS", "RunOptions", "run_bound", "run_ktir", "with_switches"]
 
-KTIR_HANDLERS = BASIC.extended(KERNELS, INTER_TILE, TENSORS, STRUCTURED, MEMREFS, INTRINSICS)
+KTIR_HANDLERS = BASIC.extended(KERNELS, INTER_TILE, PROPOSED, TENSORS, STRUCTURED, MEMREFS, INTRINSICS)
 
 
 class RunOptions(TypedDict, total=False):

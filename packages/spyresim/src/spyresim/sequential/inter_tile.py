@@ -13,9 +13,8 @@ import attrs
 import numpy as np
 
 from ktir.affine import AffineSet
-from ktir.attributes import AffineSetAttr
 from ktir.dialects import ktdp
-from ktir.ir import Operation
+from ktir.ir import Operation, Region, Value
 from spyresim.errors import DeadlockFault, ExecutionFault, Site
 from spyresim.meaning.formats import Array
 from spyresim.sequential.clocks import Clock
@@ -95,15 +94,9 @@ def _array(value: object) -> Array:
     return value
 
 
-def _sources(
-    run: Interpreter,
-    frame: Frame,
-    op: Operation,
-    future: Future,
-    consumers: AffineSet,
-    dependency: AffineSetAttr | None,
-) -> dict[Source, list[int]]:
+def sources_of(run: Interpreter, frame: Frame, op: ktdp.Delivery, future: Future) -> dict[Source, list[int]]:
     """Who gets the contributions of whom: producers (ascending) to positions of consumers in the batch."""
+    consumers, dependency = op.consumer_tiles_per_group.set, op.producer_dependency_per_consumer
     count = tile_count(frame)
     found: dict[Source, list[int]] = {}
     needed: list[tuple[int, Source]] = []
@@ -142,13 +135,14 @@ def _sources(
     return found
 
 
-def _future(frame: Frame, op: ktdp.InterTileReduce | ktdp.InterTileConsume) -> Future:
+def future_of(frame: Frame, op: ktdp.Delivery) -> Future:
+    """What a delivery takes."""
     found = frame[op.future]
     assert isinstance(found, Future)
     return found
 
 
-def _deliver(
+def deliver(
     run: Interpreter, frame: Frame, op: Operation, values: Sequence[tuple[list[int], Sequence[Array]]]
 ) -> Results:
     """The results in the consumers; what other tiles hold is undefined."""
@@ -167,31 +161,40 @@ def _deliver(
 def reduce(run: Interpreter, frame: Frame, op: ktdp.InterTileReduce) -> Results:
     """A left fold over the producers by ascending tile; the identity only where there is no producer."""
     run.count(op, frame)
-    future = _future(frame, op)
-    consumers, dependency = op.consumer_tiles_per_group.set, op.producer_dependency_per_consumer
-    sources = _sources(run, frame, op, future, consumers, dependency)
-    roles = range(len(op.identities))
+    future = future_of(frame, op)
+    sources = sources_of(run, frame, op, future)
     delivered: list[tuple[list[int], Sequence[Array]]] = []
     for producers, positions in sources.items():
         inner = frame.restrict(np.array(positions, np.int64))
-        if not producers:
-            delivered.append((positions, [inner.array(value) for value in op.identities]))
-            continue
-        total = [future.partial(role, producers[0]) for role in roles]
-        for tile in producers[1:]:
-            inner.bind(op.body.block.arguments, [*total, *(future.partial(role, tile) for role in roles)])
-            total = [_array(v) for v in run.run_block(op.body.block, inner)]
-        delivered.append((positions, total))
-    return _deliver(run, frame, op, delivered)
+        delivered.append((positions, folded(run, inner, op.identities, op.body, future, producers)))
+    return deliver(run, frame, op, delivered)
+
+
+def folded(
+    run: Interpreter,
+    inner: Frame,
+    identities: Sequence[Value],
+    combiner: Region,
+    future: Future,
+    producers: Source,
+) -> list[Array]:
+    """A left fold of contributions with a combiner, one array a role; the identities without any producer."""
+    if not producers:
+        return [inner.array(value) for value in identities]
+    roles = range(len(identities))
+    total = [future.partial(role, producers[0]) for role in roles]
+    for tile in producers[1:]:
+        inner.bind(combiner.block.arguments, [*total, *(future.partial(role, tile) for role in roles)])
+        total = [_array(v) for v in run.run_block(combiner.block, inner)]
+    return total
 
 
 @INTER_TILE.executes(ktdp.InterTileConsume)
 def consume(run: Interpreter, frame: Frame, op: ktdp.InterTileConsume) -> Results:
     """Every consumer gets the contribution of its one producer, unchanged."""
     run.count(op, frame)
-    future = _future(frame, op)
-    consumers, dependency = op.consumer_tiles_per_group.set, op.producer_dependency_per_consumer
-    sources = _sources(run, frame, op, future, consumers, dependency)
+    future = future_of(frame, op)
+    sources = sources_of(run, frame, op, future)
     delivered: list[tuple[list[int], Sequence[Array]]] = []
     for producers, positions in sources.items():
         if len(producers) != 1:
@@ -203,4 +206,4 @@ def consume(run: Interpreter, frame: Frame, op: ktdp.InterTileConsume) -> Result
             )
         given = [future.partial(role, producers[0]) for role in range(len(op.results))]
         delivered.append((positions, given))
-    return _deliver(run, frame, op, delivered)
+    return deliver(run, frame, op, delivered)
