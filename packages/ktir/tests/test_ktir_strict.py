@@ -598,6 +598,18 @@ def test_results_that_nobody_uses() -> None:
     assert strict(MADE + add + STORE.replace("%tile", "%r")) == []
 
 
+def test_layer_norm_takes_the_mean() -> None:
+    """Spec 2.5: the operand is named after something else than it takes."""
+    body = (
+        "%h = arith.constant 1.0 : f16\n%m, %s = spyreop.exx2 %h : f16\n%z = spyreop.layernormscale %m squares %s : f16\n"
+        "%r = spyreop.layernormnorm %h squares {} scale %z weight %h bias %h : f16"
+    )
+    assert strict(body.format("%m")) == []
+    assert strict(body.format("%s")) == [
+        "'spyreop.layernormnorm' op operand 'squares' takes the mean, but this is the mean of squares"
+    ]
+
+
 def test_kernels_whose_interface_cannot_be_derived() -> None:
     """Spec 4.3: one buffer viewed with two element sizes."""
     body = GOOD + view("96, 32", "memref<96x32xf32>", "affine_set<(i, j) : (i >= 0, -i + 95 >= 0, j >= 0, -j + 31 >= 0)>", "32, 1").replace("%v", "%w")  # fmt: skip
