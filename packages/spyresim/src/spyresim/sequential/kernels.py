@@ -18,6 +18,7 @@ from spyresim.errors import ExecutionFault, Site, unsupported
 from spyresim.meaning.formats import Array
 from spyresim.sequential.access import IntArray, Nest, Pattern, Scattered
 from spyresim.sequential.checks import OutOfRange
+from spyresim.sequential.distributed import load_box, store_box
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
 from spyresim.sequential.transfers import (
     check_box,
@@ -27,7 +28,7 @@ from spyresim.sequential.transfers import (
     store_points,
     store_view,
 )
-from spyresim.sequential.values import AccessTile, DistributedView, PointTile, View
+from spyresim.sequential.values import AccessTile, Box, BoxTile, DistributedView, PointTile, View
 
 __all__ = ["KERNELS", "pattern_of"]
 
@@ -108,7 +109,27 @@ def distributed_view(run: Interpreter, frame: Frame, op: ktdp.ConstructDistribut
         corners.append(tuple(low for low, _ in box))
     if not parts:
         raise ExecutionFault("a distributed view needs at least one part", site=Site(op.name, op.location))
-    return [DistributedView(tuple(parts), tuple(sets), tuple(corners))]
+    return [DistributedView(tuple(parts), tuple(sets), tuple(corners), _disjoint_boxes(sets))]
+
+
+def _disjoint_boxes(sets: Sequence[tuple[AffineSet, tuple[int, ...]]]) -> tuple[Box, ...] | None:
+    boxes: list[Box] = []
+    for coordinates, symbols in sets:
+        box = as_box(coordinates, symbols)
+        if box is None:
+            return None
+        if any(all(a <= d and c <= b for (a, b), (c, d) in zip(box, other, strict=True)) for other in boxes):
+            return None
+        boxes.append(box)
+    return tuple(boxes)
+
+
+def as_box(points: AffineSet, symbols: Sequence[int]) -> Box | None:
+    """The bounds of a set that is a box with all its points; None for others, and for the empty set."""
+    factors = points.factors(symbols)
+    if factors is None or not all(isinstance(f, range) and f.step == 1 and len(f) for f in factors):
+        return None
+    return tuple((f[0], f[-1]) for f in factors)
 
 
 # -- access tiles
@@ -215,11 +236,29 @@ def access_tile(run: Interpreter, frame: Frame, op: ktdp.ConstructAccessTile) ->
             pattern, box = found
             return [AccessTile(view, anchor, pattern, box, (op, symbols))]
         case DistributedView():
-            points, order = op.access_tile_set.set, op.access_tile_order.map
-            rows, extents = ordered_points(op, points, order, symbols, op.type)
-            return [PointTile(view, anchor[:, None, :] + rows[None, :, :], extents)]
+            _check_rank(op, len(coordinates), len(view.corners[0]))
+            return [_distributed_tile(view, anchor, op, symbols)]
         case _:
             raise unsupported(op, "an access tile of a tensor")
+
+
+def _distributed_tile(
+    view: DistributedView, anchor: IntArray, op: ktdp.ConstructAccessTile, symbols: tuple[int, ...]
+) -> BoxTile | PointTile:
+    points, order = op.access_tile_set.set, op.access_tile_order.map
+    box, permutation = as_box(points, symbols), order.as_permutation()
+    if view.boxes is not None and box is not None and permutation is not None:
+        natural = tuple(box[d][1] - box[d][0] + 1 for d in permutation)
+        extents = _tile_extents(op, op.type, natural, math.prod(natural))
+        return BoxTile(view, anchor, box, permutation, extents, (op, symbols))
+    rows, extents = ordered_points(op, points, order, symbols, op.type)
+    return PointTile(view, anchor[:, None, :] + rows[None, :, :], extents)
+
+
+def _point_by_point(tile: AccessTile | BoxTile) -> PointTile:
+    op, symbols = tile.origin
+    rows, extents = ordered_points(op, op.access_tile_set.set, op.access_tile_order.map, symbols, op.type)
+    return PointTile(tile.view, tile.anchor[:, None, :] + rows[None, :, :], extents)
 
 
 def _anchor(coordinates: Sequence[Array | int]) -> IntArray:
@@ -286,9 +325,7 @@ def _cut(run: Interpreter, tile: AccessTile) -> AccessTile | PointTile:
     high = tile.anchor + np.array([high for _, high in tile.box], np.int64)
     if (high < np.array(tile.view.sizes, np.int64)).all():
         return tile
-    op, symbols = tile.origin
-    rows, extents = ordered_points(op, op.access_tile_set.set, op.access_tile_order.map, symbols, op.type)
-    return PointTile(tile.view, tile.anchor[:, None, :] + rows[None, :, :], extents)
+    return _point_by_point(tile)
 
 
 @KERNELS.executes(ktdp.Load)
@@ -300,6 +337,9 @@ def load(run: Interpreter, frame: Frame, op: ktdp.Load) -> Results:
         case AccessTile() as tile:
             anchor = _checked_anchor(frame, op, tile)
             return [load_view(run, frame, op, tile.view, anchor, tile.pattern)]
+        case BoxTile() as tile:
+            data = load_box(run, frame, op, tile)
+            return [load_points(run, frame, op, _point_by_point(tile)) if data is None else data]
         case PointTile() as tile:
             return [load_points(run, frame, op, tile)]
         case _:
@@ -316,6 +356,10 @@ def store(run: Interpreter, frame: Frame, op: ktdp.Store) -> Results:
             anchor = _checked_anchor(frame, op, tile)
             _check_shape(op, data, tile.pattern.extents)
             store_view(run, frame, op, tile.view, anchor, tile.pattern, data)
+        case BoxTile() as tile:
+            _check_shape(op, data, tile.extents)
+            if not store_box(run, frame, op, tile, data):
+                store_points(run, frame, op, _point_by_point(tile), data)
         case PointTile() as tile:
             _check_shape(op, data, tile.extents)
             store_points(run, frame, op, tile, data)
@@ -325,7 +369,7 @@ def store(run: Interpreter, frame: Frame, op: ktdp.Store) -> Results:
 
 
 def _check_element(op: Operation, tile: object, type: Type) -> None:
-    view = tile.view if isinstance(tile, AccessTile | PointTile) else None
+    view = tile.view if isinstance(tile, AccessTile | BoxTile | PointTile) else None
     if view is not None and view.element != element_or_self(type):
         raise ExecutionFault(
             f"elements of type {element_or_self(type)} in memory that is viewed as {view.element}",

@@ -246,14 +246,16 @@ class OrderShadow:
             return bad
         who = np.broadcast_to(event.who, blocks.shape)
         keys = np.stack([tiles[bad], events[bad], who[bad]], axis=1)
-        pairs, inverse = np.unique(keys, axis=0, return_inverse=True)
+        heads = np.append(True, (keys[1:] != keys[:-1]).any(axis=1))  # neighbours are mostly alike
+        pairs, kinds = np.unique(keys[heads], axis=0, return_inverse=True)
+        inverse = kinds.reshape(-1)[np.cumsum(heads) - 1]
         verdicts = np.array(
             [
                 self._race(first, self._time_of[at], second, event.writing)
                 for first, at, second in pairs.tolist()
             ]
         )
-        bad[bad] = verdicts[inverse.reshape(-1)]
+        bad[bad] = verdicts[inverse]
         return bad
 
     def _race(self, before: int, time: int, now: int, writing: bool) -> bool:

@@ -15,7 +15,15 @@ from spyresim.sequential.interpreter import Frame, Interpreter
 from spyresim.sequential.memory import Access
 from spyresim.sequential.values import DistributedView, PointTile, View, spread
 
-__all__ = ["check_box", "element_anchor", "load_points", "load_view", "store_points", "store_view"]
+__all__ = [
+    "check_box",
+    "element_anchor",
+    "is_local",
+    "load_points",
+    "load_view",
+    "store_points",
+    "store_view",
+]
 
 
 def load_view(
@@ -164,14 +172,14 @@ def _route(
     return pieces
 
 
-def _is_local(view: View | DistributedView) -> bool:
+def is_local(view: View | DistributedView) -> bool:
     views = (view,) if isinstance(view, View) else view.parts
     return any(v.row is None or v.base.shape[0] != 1 for v in views)
 
 
 def load_points(run: Interpreter, frame: Frame, op: Operation, tile: PointTile) -> Array:
     """Data of shape (batch, *extents) at the points of a tile."""
-    batch = frame.batch if tile.points.shape[0] != 1 or _is_local(tile.view) else 1
+    batch = frame.batch if tile.points.shape[0] != 1 or is_local(tile.view) else 1
     count = tile.points.shape[1]
     out = np.zeros(batch * count, held_dtype(tile.view.element, run.machine.f16_format))
     for view, positions, access in _element_accesses(run, frame, op, tile, batch, writing=False):

@@ -23,6 +23,8 @@ from spyresim.sequential.memory import HOST, Memory
 __all__ = [
     "AccessTile",
     "Batched",
+    "Box",
+    "BoxTile",
     "DistributedView",
     "PointTile",
     "RuntimeValue",
@@ -43,6 +45,8 @@ class Batched:
 
 
 RuntimeValue: TypeAlias = Array | Batched
+Box: TypeAlias = tuple[tuple[int, int], ...]
+"""Inclusive bounds, one pair a dimension."""
 
 
 @attrs.frozen(eq=False)
@@ -85,11 +89,15 @@ class AccessTile(Batched):
 
 @attrs.frozen(eq=False)
 class DistributedView(Batched):
-    """Views of parts, each with the set of global coordinates that it holds (and that set's corner)."""
+    """Views of parts, each with the set of global coordinates that it holds (and that set's corner).
+
+    `boxes` are the sets as inclusive bounds per dimension if all of them are boxes that do not meet.
+    """
 
     parts: tuple[View, ...]
     sets: tuple[tuple[AffineSet, tuple[int, ...]], ...]
     corners: tuple[tuple[int, ...], ...]
+    boxes: tuple[Box, ...] | None = None
 
     @property
     def element(self) -> Type:
@@ -97,6 +105,25 @@ class DistributedView(Batched):
 
     def take(self, positions: IntArray) -> DistributedView:
         return attrs.evolve(self, parts=tuple(part.take(positions) for part in self.parts))
+
+
+@attrs.frozen(eq=False)
+class BoxTile(Batched):
+    """A box of coordinates of a distributed view: `box` counts from `anchor`, shape (batch, rank).
+
+    The data has an axis for every dimension of the view, in the order that `order` says, and then the shape
+    `extents`. `origin` is the operation that made it, with its symbols.
+    """
+
+    view: DistributedView
+    anchor: IntArray
+    box: Box
+    order: tuple[int, ...]
+    extents: tuple[int, ...]
+    origin: tuple[ktdp.ConstructAccessTile, tuple[int, ...]]
+
+    def take(self, positions: IntArray) -> BoxTile:
+        return attrs.evolve(self, view=self.view.take(positions), anchor=_take(self.anchor, positions))
 
 
 @attrs.frozen(eq=False)
