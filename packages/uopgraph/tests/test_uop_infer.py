@@ -465,6 +465,8 @@ def test_violation_names_the_node() -> None:
         lambda x: UOp(Ops.GETTUPLE, dtypes.float32, (UOp.make_tuple(x),), 0).replace(arg="0"),
         lambda x: UOp(Ops.CALL, dtypes.void, (x.permute(1, 0),), CallInfo()),
         lambda x: x.alu(Ops.AND, x),
+        lambda x: (x + 1).after(x.store(x)),
+        lambda x: UOp(Ops.AFTER, dtypes.int8, (x, x.store(x))),
         lambda x: x.index(x),
         lambda x: UOp.range(4, 0).replace(arg=(0, 1)),
         lambda x: UOp(Ops.PARAM, dtypes.float32, (UOp.const(4),), "p"),

@@ -114,7 +114,7 @@ _VIEWS: Final = (
 
 
 def _after(x: UOp) -> bool:
-    return len(x.src) > 0 and x.dtype is x.src[0].dtype
+    return x.dtype is x.src[0].dtype and x.src[0].op in _VIEWS
 
 
 def _store(x: UOp) -> bool:
