@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from hypothesis.extra.array_api import make_strategies_namespace
 
 import rangeify
 from rangeify import array_api as xp
@@ -23,6 +26,8 @@ from rangeify.array_api.missing import MISSING, MISSING_LINALG
 from uopgraph import DType
 
 strict.set_array_api_strict_flags(api_version="2024.12")
+
+STANDARD_STRATEGIES = make_strategies_namespace(xp, api_version="2024.12")
 
 Draw: TypeAlias = Callable[[Any], Any]
 Call: TypeAlias = "tuple[list[Any], dict[str, Any]]"
@@ -736,6 +741,44 @@ def test_every_name_of_the_standard_is_there_or_says_why() -> None:
         assert hasattr(linalg, name) != (name in MISSING_LINALG), name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         xp.nothing  # noqa: B018
+
+
+def parameters(function: Any) -> list[tuple[str, Any]]:
+    return [(p.name, p.kind) for p in inspect.signature(function).parameters.values()]
+
+
+def test_signatures() -> None:
+    """Names and kinds of parameters are those of the oracle."""
+    checked = 0
+    for here, there in ((xp, strict), (linalg, strict.linalg)):
+        for name in here.__all__:
+            ours = getattr(here, name)
+            if isinstance(ours, types.FunctionType):
+                assert parameters(ours) == parameters(getattr(there, name)), name
+                checked += 1
+    assert checked > 130
+    theirs = type(strict.ones(1))
+    for name, method in vars(theirs).items():
+        if (
+            isinstance(method, types.FunctionType)
+            and name.startswith("__")
+            and name not in ("__buffer__", "__iter__")
+        ):
+            mine = getattr(xp.Array, name)
+            if name not in ("__init__", "__new__"):
+                assert [n for n, _ in parameters(mine)] == [n for n, _ in parameters(method)], name
+
+
+@given(data=st.data())
+@pytest.mark.sweep(default=8, full=200)
+def test_strategies_of_the_standard(data: st.DataObject) -> None:
+    """Hypothesis builds arrays for any namespace of the standard; with set-item, one element at a time."""
+    kinds = st.one_of(STANDARD_STRATEGIES.real_dtypes(), STANDARD_STRATEGIES.boolean_dtypes())
+    dtype = data.draw(kinds)
+    x = data.draw(STANDARD_STRATEGIES.arrays(dtype, STANDARD_STRATEGIES.array_shapes(min_dims=0, max_side=4)))
+    assert x.dtype is dtype
+    key = data.draw(STANDARD_STRATEGIES.indices(x.shape, allow_newaxis=True))
+    np.testing.assert_array_equal(np.asarray(x[key]), np.asarray(x)[key])
 
 
 # operators --------------------------------------------------------------------------------------

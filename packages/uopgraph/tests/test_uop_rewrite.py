@@ -52,6 +52,9 @@ def test_source_forms() -> None:
     assert every.match(UOp.make_sink())
     assert every.match(UOp.make_sink(A, B, C))
     assert not every.match(UOp.make_sink(A, B + C))
+    lanes = UPat(Ops.PARAM).broadcast(name="s")
+    assert lanes.match(UOp(Ops.STACK, None, (A, B)))
+    assert not lanes.match(UOp(Ops.STACK, None, (A, B + C)))
 
 
 def test_repeated_name() -> None:

@@ -210,6 +210,10 @@ class UPat(Operators):
     def end(self, *ranges: UPat, **more: Any) -> UPat:
         return UPat(Ops.END, src=(self, *ranges), **more)
 
+    def broadcast(self, **more: Any) -> UPat:
+        """A STACK of which every source matches self."""
+        return UPat(Ops.STACK, src=self, **more)
+
     def sink(self, *more: UPat, **fields: Any) -> UPat:
         return UPat(Ops.SINK, src=(self, *more), **fields)
 

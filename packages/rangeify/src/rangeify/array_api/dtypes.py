@@ -91,7 +91,7 @@ def can_cast_dtype(source: DType, target: DType) -> bool:
         return False
 
 
-def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...], /) -> bool:
+def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
     """Whether `dtype` is of a kind: a dtype, the name of a kind, or a tuple of these."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)

@@ -103,7 +103,7 @@ def reshape(x: Array, /, shape: Sequence[int], *, copy: bool | None = None) -> A
     return Array.of(x.node.reshape(tuple(shape)))
 
 
-def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """x with a new axis of size 1."""
     return Array.of(x.node.unsqueeze(axis_of(axis, x.ndim + 1, "expand_dims")))
 
