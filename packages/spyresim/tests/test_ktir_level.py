@@ -634,6 +634,26 @@ class TestArguments:
             run_ktir(module(text), args={"n": 5000})
 
 
+def test_scalars_of_a_generated_tensor() -> None:
+    """The body of tensor.generate compares the two indices of every element."""
+    text = k.function(
+        "%q: index",
+        [
+            "%c0 = arith.constant 0 : index",
+            "%x = tensor.generate {",
+            "^bb0(%r: index, %c: index):",
+            "%keep = arith.cmpi uge, %r, %c : index",
+            "%n = arith.extui %keep : i1 to i32",
+            "tensor.yield %n : i32",
+            "} : tensor<4x5xi32>",
+            k.view("w", "q", (4, 5), "i32"),
+            k.tile("wt", "w", "%c0, %c0", (4, 5), (4, 5), "i32"),
+            k.store("x", "wt", (4, 5), "i32"),
+        ],
+    )
+    assert np.array_equal(run(text)["q"], np.tril(np.ones((4, 5), np.int32)))
+
+
 def test_unknown_operation() -> None:
     text = k.function("%n: index", ['"probe.touch"() : () -> ()'])
     with pytest.raises(UnsupportedError, match=r"operation 'probe\.touch' at level ktir") as caught:

@@ -16,7 +16,7 @@ from ktir.attribute import Attribute
 from ktir.attributes import EMPTY_DICT
 from ktir.ir import Operation
 from ktir.machine import F16Format
-from ktir.types import FloatType, Type, element_or_self
+from ktir.types import FloatType, TensorType, Type, element_or_self
 from spyresim.errors import NOWHERE, Site, SpyresimError, UnsupportedError
 from spyresim.meaning.formats import Array, FloatFormat, float_format, held_dtype
 
@@ -112,11 +112,15 @@ def named_meaning(name: str) -> Meaning:
 
 @attrs.frozen(eq=False)
 class Application:
-    """An element-wise operation, made ready to be applied to arrays again and again."""
+    """An element-wise operation, made ready to be applied to arrays again and again.
+
+    `tensors` are the positions of the operands that are tensors, of one shape then.
+    """
 
     _meaning: Meaning
     _call: Call
     _dtypes: tuple[np.dtype[np.generic], ...]
+    tensors: tuple[int, ...]
 
     @classmethod
     def of(cls, op: Operation, f16_format: F16Format = F16Format.IEEE) -> Application:
@@ -128,7 +132,8 @@ class Application:
         results = tuple(element_or_self(value.type) for value in op.results)
         operands = tuple(element_or_self(value.type) for value in op.operands)
         call = Call(op.name, (), operands, results, op.attributes, f16_format, site)
-        return cls(found, call, tuple(held_dtype(type, f16_format) for type in results))
+        tensors = tuple(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
+        return cls(found, call, tuple(held_dtype(type, f16_format) for type in results), tensors)
 
     def apply(self, operands: Sequence[Array], tile: int | None = None) -> tuple[Array, ...]:
         """Results for arrays in held dtypes, of equal or broadcasting shapes; `tile` is named in faults."""

@@ -297,15 +297,16 @@ class Interpreter:
     def elementwise(self, op: Operation, operands: Sequence[Array], frame: Frame) -> Results:
         """An operation of the table of meanings on arrays of equal rank (scalars broadcast to tensors)."""
         rank = max((array.ndim for array in operands), default=0)
-        if rank > 1 and not self.elements:
-            self._check_shapes(op, operands)
+        application = self.plan(op, self._application)
+        if len(application.tensors) > 1:
+            self._check_shapes(op, [operands[number] for number in application.tensors])
         aligned = [
             array if array.ndim == rank else array.reshape(array.shape + (1,) * (rank - array.ndim))
             for array in operands
         ]
         self.count(op, frame)
         tile = int(frame.tiles[0]) if frame.batch == 1 else None
-        results = self.plan(op, self._application).apply(aligned, tile)
+        results = application.apply(aligned, tile)
         if self.elements:
             self.work.vector(op, self.elements[-1], frame.tiles)
         elif rank > 1 or (results and results[0].dtype.kind in "fV"):
@@ -318,7 +319,7 @@ class Interpreter:
 
     def _check_shapes(self, op: Operation, operands: Sequence[Array]) -> None:
         """Tensors must have equal shapes; only scalars are repeated."""
-        shapes = [array.shape[1:] for array in operands if array.ndim > 1]
+        shapes = [array.shape[1:] for array in operands]
         if any(shape != shapes[0] for shape in shapes):
             listed = " and ".join(str(shape) for shape in dict.fromkeys(shapes))
             raise ExecutionFault(f"tensors of shapes {listed}", site=Site(op.name, op.location))

@@ -272,7 +272,11 @@ def generate(run: Interpreter, frame: Frame, op: tensor.Generate) -> Results:
         shape[d + 1] = extent
         grids.append(np.arange(extent, dtype=np.int64).reshape(shape))
     frame.bind(block.arguments, grids)
-    (value,) = run.run_block(block, frame)
+    run.elements.append(math.prod(extents))
+    try:
+        (value,) = run.run_block(block, frame)
+    finally:
+        run.elements.pop()
     assert isinstance(value, np.ndarray)
     if value.ndim < len(extents) + 1:
         value = value.reshape(value.shape + (1,) * (len(extents) + 1 - value.ndim))
