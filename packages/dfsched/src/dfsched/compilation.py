@@ -55,6 +55,11 @@ class Compiled:
 
         `ScheduleError` if the compilation stopped before.
         """
+        if self.options.stop_after is not None:
+            raise ScheduleError.at(
+                self.source.location,
+                f"compiled up to '{self.options.stop_after}' only, there is no DataflowIR",
+            )
         if self.options.emit is Emit.SCHEDULE:
             raise ScheduleError.at(
                 self.source.location, "compiled to ScheduleIR only, there is no DataflowIR"
@@ -92,6 +97,8 @@ class Compiled:
         target.mkdir(parents=True, exist_ok=True)
         (target / "schedule.mlir").write_text(ktir.print_module(self.schedule_ir), encoding="utf-8")
         (target / "report.json").write_text(self.report.to_json(), encoding="utf-8")
+        if self.options.stop_after is not None:
+            return target
         if self.options.emit is not Emit.SCHEDULE:
             write_split(dict(self.dataflow_ir), target)
         if self.options.emit is Emit.SPYRECODE:
@@ -146,6 +153,8 @@ def compile(
     last = Group.SCHEDULER if chosen.emit is Emit.SCHEDULE else Group.BACKEND
     results = run_pipeline(declared, context, pipeline(chosen, last))
     compiled = Compiled(kernel, architecture, chosen, results, declared, tuple(context.remarks))
+    if chosen.stop_after is not None:
+        return compiled
     if chosen.emit is Emit.DFIR:
         _ = compiled.dataflow_ir
     elif chosen.emit is Emit.SPYRECODE:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
 import ktir
 from dfsched.contracts import check_contract
@@ -146,11 +147,12 @@ V1: tuple[V1Entry, ...] = (
 
 @frozen
 class PassResult:
-    """The module after one pass."""
+    """The module after one pass, and how long the pass took (seconds, without the checks behind it)."""
 
     name: str
     group: Group
     module: Module
+    seconds: float = field(default=0.0, eq=False)
 
 
 def find_passes(name: str) -> tuple[Pass, ...]:
@@ -165,27 +167,39 @@ def find_passes(name: str) -> tuple[Pass, ...]:
 
 def pipeline(options: Options, last: Group = Group.BACKEND) -> tuple[Pass, ...]:
     """The passes that a compilation with these options runs, up to and including a group."""
-    for name in sorted(options.disabled):
+    for name in (*sorted(options.disabled), *([options.stop_after] if options.stop_after else [])):
         find_passes(name)
     order = [Group.DRIVER, Group.FRONTEND, Group.SCHEDULER, Group.BACKEND]
     wanted = order[: order.index(last) + 1]
-    return tuple(p for p in PASSES if p.name not in options.disabled and p.group in wanted)
+    chosen = [p for p in PASSES if p.name not in options.disabled and p.group in wanted]
+    if options.stop_after is not None:
+        final = find_passes(options.stop_after)[-1]
+        if final in chosen:
+            chosen = chosen[: len(chosen) - chosen[::-1].index(final)]
+    return tuple(chosen)
 
 
 def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -> tuple[PassResult, ...]:
     """Run passes one after another; the module after each one.
 
-    With `Options.verify` the IR is verified after every pass, and the contract of a group after its last one
-    (unless passes were disabled, which may well break it).
+    With `Options.verify` the IR is verified and the contract checked after the last pass of a group (no
+    contract if passes were disabled, which may well break it, or if the group was not run to its end); with
+    `Options.verify_each` the IR is verified after every pass.
     """
     results: list[PassResult] = []
     options = context.options
     for number, item in enumerate(passes):
+        start = time.perf_counter()
         module = item.run(module, context)
-        if options.verify:
+        seconds = time.perf_counter() - start
+        ends = number + 1 == len(passes) or passes[number + 1].group is not item.group
+        if options.verify_each or (options.verify and ends):
             ktir.verify(module)
-            ends = number + 1 == len(passes) or passes[number + 1].group is not item.group
-            if ends and not options.disabled:
-                check_contract(module, item.group, context.architecture)
-        results.append(PassResult(item.name, item.group, module))
+        if options.verify and ends and not options.disabled and _is_last_of_group(item):
+            check_contract(module, item.group, context.architecture)
+        results.append(PassResult(item.name, item.group, module, seconds))
     return tuple(results)
+
+
+def _is_last_of_group(item: Pass) -> bool:
+    return [p for p in PASSES if p.group is item.group][-1] == item

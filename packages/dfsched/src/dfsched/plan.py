@@ -44,12 +44,16 @@ class NestFacts:
     """One loop nest with its pipeline: trip counts of the loops, outermost first, vector tile, operands.
 
     `operations` counts what the compute unit does to one vector, apart from receiving and sending.
+    `scratch_bytes` is what an iteration keeps between its computations. `live_nests` counts the nests (this
+    one included) whose buffers are live at the same time.
     """
 
     trips: tuple[int, ...]
     tile: tuple[int, ...]
     operands: tuple[OperandFacts, ...]
     operations: int = 1
+    scratch_bytes: int = 0
+    live_nests: int = 1
 
 
 @frozen

@@ -67,7 +67,9 @@ def scratchpad_bytes(
         if _is_copied(operand, architecture):
             size = _tile_bytes(nest, operand, sizes, architecture)
             total += -(-size // alignment) * alignment * depth
-    return total
+    loop = _instance_loop(nest, sizes, _instances(nest, architecture))
+    points = 1 if loop is None else sizes[loop]
+    return total + nest.scratch_bytes * points
 
 
 def _nest(nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> NestPlan:
@@ -78,11 +80,12 @@ def _nest(nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> N
     )
     whole = ranked[0][2] == nest.trips
     limit = "the whole nest is one tile" if whole else "more tiles overlap better"
+    available = facts.scratchpad_bytes // max(1, nest.live_nests)
     for _, _, sizes in ranked:
         needed = scratchpad_bytes(nest, sizes, depths, architecture)
-        if needed <= facts.scratchpad_bytes:
+        if needed <= available:
             return tiled_plan(nest, sizes, architecture, OVERLAPPED, limit)
-        limit = f"scratchpad: a larger tile takes {needed} of {facts.scratchpad_bytes} bytes"
+        limit = f"scratchpad: a larger tile takes {needed} of {available} bytes"
     return tiled_plan(nest, (1,) * len(nest.trips), architecture, 1, limit)
 
 
@@ -178,6 +181,11 @@ class _Estimate:
             return tiles * one
         return one + (tiles - 1) * max(read, written, shared, compute)
 
+    def _vectors(self, operand: OperandFacts) -> int:
+        """Vectors of an operand in one iteration."""
+        lanes = max(1, self.architecture.lanes(operand.element))
+        return -(-math.prod(operand.box) // lanes)
+
     def _copies(self, sizes: Sequence[int], stores: bool) -> list[int]:
         return [
             _tile_bytes(self.nest, operand, sizes, self.architecture)
@@ -187,8 +195,8 @@ class _Estimate:
 
     def _compute(self, sizes: Sequence[int]) -> Fraction:
         """Cycles of the slowest of the units that work on vectors."""
-        loads = sum(not operand.is_store for operand in self.nest.operands)
-        stores = len(self.nest.operands) - loads
+        loads = sum(self._vectors(operand) for operand in self.nest.operands if not operand.is_store)
+        stores = sum(self._vectors(operand) for operand in self.nest.operands if operand.is_store)
         vector = max(2 * loads, loads + self.nest.operations + stores, 2 * stores)
         loop = _instance_loop(self.nest, sizes, self.instances)
         part = Fraction(1) if loop is None else _share(sizes[loop], self.instances)

@@ -32,6 +32,10 @@ class MemoryTracker:
         """Bytes up to the end of the last buffer in that memory."""
         return self._next.get(self._architecture.memory_kind(kind), 0)
 
+    def pinned(self, kind: Kind) -> tuple[tuple[int, int], ...]:
+        """Byte ranges of that memory that no buffer may touch."""
+        return self._pinned.get(self._architecture.memory_kind(kind), ())
+
     def allocate(self, kind: Kind, size: int, alignment: int = 1) -> int:
         """The byte address of a new buffer; `AddressError` if it does not fit or the memory has no size."""
         kind = self._architecture.memory_kind(kind)

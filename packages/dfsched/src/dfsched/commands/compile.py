@@ -30,6 +30,17 @@ __all__ = ["compile_command"]
 )
 @click.option("--print-ir-after", metavar="PASS|all", help="Print the module after a pass, or after each.")
 @click.option("--disable", metavar="PASS", multiple=True, help="Leave a pass out.")
+@click.option("--stop-after", metavar="PASS", help="Run no pass behind this one.")
+@click.option(
+    "--verify-each", is_flag=True, help="Verify the IR after every pass, not only after each group."
+)
+@click.option("--timing", is_flag=True, help="Tell how long each pass took.")
+@click.option(
+    "--pin",
+    metavar="FIELD=NUMBERS",
+    multiple=True,
+    help="Fix a field of the plan: tile_sizes=8,16 for all nests, or 'local_schedule_0[1].tile_sizes=8,16'.",
+)
 @click.option(
     "--profile",
     type=click.Choice([profile.value for profile in Profile]),
@@ -44,15 +55,27 @@ def compile_command(
     emit: str,
     print_ir_after: str | None,
     disable: tuple[str, ...],
+    stop_after: str | None,
+    verify_each: bool,
+    timing: bool,
+    pin: tuple[str, ...],
     profile: str,
 ) -> None:
     """Compile every public kernel of FILE; each into its own folder of the output directory."""
     with reported():
-        for name in (*disable, *([] if print_ir_after in (None, "all") else [print_ir_after])):
-            find_passes(name)
+        asked = [print_ir_after] if print_ir_after not in (None, "all") else []
+        for name in (*disable, *asked, *([stop_after] if stop_after else [])):
+            find_passes(str(name))
         module = ktir.load(file)
         ktir.verify(module)
-        options = Options(emit=emit, profile=profile, disabled=disable)
+        options = Options(
+            emit=emit,
+            profile=profile,
+            disabled=disable,
+            stop_after=stop_after,
+            verify_each=verify_each,
+            pins=dict(_pin(text) for text in pin),
+        )
         names = kernels(module) if kernel is None else (kernel,)
         if not names:
             raise ScheduleError.at(module.location, "the module has no kernel")
@@ -62,11 +85,34 @@ def compile_command(
                 _print(compiled, print_ir_after)
             for remark in compiled.remarks:
                 click.echo(str(remark), err=True)
+            if timing:
+                _times(compiled)
             if output is not None:
                 compiled.write(output / name)
                 click.echo(f"{name}: {output / name}")
             elif print_ir_after is None:
                 click.echo(str(compiled.report))
+
+
+def _pin(text: str) -> tuple[str, object]:
+    """A field of the plan and its value; `click.BadParameter` where the text is neither."""
+    name, equals, value = text.rpartition("=")
+    try:
+        numbers = [int(number) for number in value.split(",")]
+    except ValueError:
+        numbers = []
+    if not equals or not name or not numbers:
+        raise click.BadParameter(
+            f"'{text}' is not FIELD=NUMBER or FIELD=NUMBER,NUMBER,...", param_hint="--pin"
+        )
+    return name, numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def _times(compiled: Compiled) -> None:
+    total = sum(result.seconds for result in compiled.passes)
+    for number, result in enumerate(compiled.passes):
+        click.echo(f"{number:2}  {result.name:36}{1000 * result.seconds:9.1f} ms")
+    click.echo(f"    {'all passes':36}{1000 * total:9.1f} ms")
 
 
 def _print(compiled: Compiled, wanted: str) -> None:

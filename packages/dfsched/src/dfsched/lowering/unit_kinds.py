@@ -94,13 +94,25 @@ class UnitKinds:
         name = endpoint.value.upper()
         if name not in self.kinds:
             raise LoweringError.at(location, f"no units found for FIFO component type: {name}")
-        return [self._partner(own, self.kinds[name].units, name, location) for own in kind.units]
+        return self._partners(kind, self.kinds[name].units, name, location)
 
-    def _partner(self, own: GetUnit, others: Sequence[GetUnit], name: str, location: Location) -> Value:
+    def _partners(
+        self, kind: UnitKind, others: Sequence[GetUnit], name: str, location: Location
+    ) -> list[Value]:
+        """For every unit of `kind`, the one of `others` on the same core and corelet."""
+        places: dict[tuple[int | None, int], GetUnit] = {}
+        cores: dict[int | None, GetUnit] = {}
         for other in others:
-            if other.core == own.core and (own.corelet < 0 or other.corelet in (own.corelet, -1)):
-                return other.handles[0]
-        raise LoweringError.at(location, f"no unit of kind {name} pairs with {own.unit_name.value}")
+            cores.setdefault(other.core, other)
+            places.setdefault((other.core, other.corelet), other)
+        found: list[Value] = []
+        for own in kind.units:
+            core, corelet = own.core, own.corelet
+            partner = cores.get(core) if corelet < 0 else places.get((core, corelet), places.get((core, -1)))
+            if partner is None:
+                raise LoweringError.at(location, f"no unit of kind {name} pairs with {own.unit_name.value}")
+            found.append(partner.handles[0])
+        return found
 
     def signal_peers(self, kind: UnitKind, op: Signal) -> list[list[Value]] | None:
         """The peers of a signal for every unit of `kind`: one list (by row) per peer.
@@ -136,16 +148,20 @@ class UnitKinds:
             corelets = {unit.corelet for group in groups for unit in group}
             if len(own_corelets) > 1 and len(corelets) > 1 and own_corelets <= corelets:
                 flat = [unit for group in groups for unit in group]
-                found.append([self._partner(own, flat, name, op.location) for own in kind.units])
+                found.append(self._partners(kind, flat, name, op.location))
                 continue
-            found += [[self._on_core(own, group, op.location) for own in kind.units] for group in groups]
+            found += [self._on_cores(kind, group, op.location) for group in groups]
         return found
 
-    def _on_core(self, own: GetUnit, others: Sequence[GetUnit], location: Location) -> Value:
+    def _on_cores(self, kind: UnitKind, others: Sequence[GetUnit], location: Location) -> list[Value]:
+        """For every unit of `kind`, the first of `others` on the same core."""
+        cores: dict[int | None, GetUnit] = {}
         for other in others:
-            if other.core == own.core:
-                return other.handles[0]
-        raise LoweringError.at(location, "failed to build query map for signal operand")
+            cores.setdefault(other.core, other)
+        found = [cores.get(core) for core in kind.cores]
+        if None in found:
+            raise LoweringError.at(location, "failed to build query map for signal operand")
+        return [other.handles[0] for other in found if other is not None]
 
 
 def _post_order(operations: Sequence[Operation]) -> Iterator[Operation]:

@@ -5,7 +5,8 @@ Takes programs with `memref.alloc`s in memory spaces of the device. Leaves ``ari
 scratchpad and below start afresh in every program; memories above keep counting over the programs. No
 buffer touches a range that the kernel pins: any view in the memory at a constant address, and the module
 attribute ``ktdp.scratchpad_keepout``. Addresses are aligned so that every unit may use any access to the
-buffer. Allocations without a memory space stay.
+buffer. Every buffer has its own place as long as there is room; otherwise buffers that are never live at
+the same time share space. Allocations without a memory space stay.
 
 Before::
 
@@ -22,19 +23,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from dfsched.architecture import Architecture, Kind, MemoryTracker
+from dfsched.architecture import Architecture, Kind, MemoryTracker, kind_text
 from dfsched.architecture.kinds import kind_of
+from dfsched.dialects.ktdf import DeriveSize
 from dfsched.errors import AddressError, ArchitectureError
 from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.buffer_packing import Buffer, live_ranges, packed
 from dfsched.passes.build import index_constant
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import expand
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks
-from ktir.affine import interval
+from ktir.affine import Sym, interval, linear
 from ktir.attributes import ArrayAttr, IntegerAttr
-from ktir.dialects import func, ktdp, memref
+from ktir.dialects import affine, arith, func, ktdp, memref
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, Note
 from ktir.grid import grid_of
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, bit_width
@@ -89,6 +92,8 @@ def _in_function(
     findings: list[Diagnostic],
 ) -> func.Func:
     assigned: dict[Value, list[Operation]] = {}
+    definitions = Definitions(function)
+    kinds: dict[Kind, list[tuple[memref.Alloc, int]]] = {}
     for op in function.walk():
         if not isinstance(op, memref.Alloc):
             continue
@@ -96,14 +101,24 @@ def _in_function(
         assert isinstance(type, MemRefType)
         if type.memory_space is None:
             continue
-        try:
-            address = _address(op, type, architecture, own, shared)
-        except (AddressError, ArchitectureError) as error:
-            findings.append(Diagnostic(str(error), op.location))
+        size = _size(type, op, definitions)
+        if size is None:
+            message = "buffers of dynamic size are not supported: no upper bound of the size is known"
+            findings.append(Diagnostic(message, op.location))
             continue
-        constant = index_constant(address).replace(location=op.location)
-        cast = UnrealizedConversionCast((constant.result,), (op.memref,), location=op.location)
-        assigned[op.memref] = [constant, cast]
+        kinds.setdefault(kind_of(type.memory_space), []).append((op, size))
+    for kind, buffers in kinds.items():
+        try:
+            tracker = shared if architecture.is_global(kind) else own
+            addresses = _addresses(function, kind, buffers, architecture, tracker, definitions, findings)
+        except ArchitectureError as error:
+            findings += [Diagnostic(str(error), op.location) for op, _ in buffers]
+            continue
+        for (op, _), address in zip(buffers, addresses, strict=True):
+            if address is not None:
+                constant = index_constant(address).replace(location=op.location)
+                cast = UnrealizedConversionCast((constant.result,), (op.memref,), location=op.location)
+                assigned[op.memref] = [constant, cast]
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         result: list[Operation] = []
@@ -122,20 +137,87 @@ def _in_function(
     return new
 
 
-def _address(
-    op: memref.Alloc,
-    type: MemRefType,
+def _size(type: MemRefType, op: memref.Alloc, definitions: Definitions) -> int | None:
+    """Bytes of a buffer, for its largest extents; None if an extent has no known bound."""
+    sizes = iter(op.sizes)
+    total = (bit_width(type.element) + 7) // 8
+    for extent in type.shape:
+        known = _bound(next(sizes), definitions) if extent is None else extent
+        if known is None:
+            return None
+        total *= known
+    return total
+
+
+def _bound(value: Value, definitions: Definitions) -> int | None:
+    """A number that a size does not exceed."""
+    match definitions.definer(value):
+        case arith.Constant(value=IntegerAttr(value=number)):
+            return number
+        case DeriveSize() as size:
+            return _bound(size.tile_sizes[-1], definitions)
+        case affine.Min() as least:
+            rows = [linear(expr) for expr in least.map.map.results]
+            bounds = [row.constant for row in rows if row is not None and not row.terms]
+            for expr in least.map.map.results:
+                if isinstance(expr, Sym):
+                    known = _bound(least.symbols[expr.position], definitions)
+                    bounds += [] if known is None else [known]
+            return min(bounds, default=None)
+        case arith.MinSI() | arith.MinUI() as smaller:
+            sides = [_bound(operand, definitions) for operand in smaller.operands]
+            return min((side for side in sides if side is not None), default=None)
+        case _:
+            return None
+
+
+def _addresses(
+    function: func.Func,
+    kind: Kind,
+    buffers: Sequence[tuple[memref.Alloc, int]],
     architecture: Architecture,
-    own: MemoryTracker,
-    shared: MemoryTracker,
-) -> int:
-    assert type.memory_space is not None
-    kind = kind_of(type.memory_space)
-    if not type.is_static:
-        raise UnsupportedKernel.at(op.location, "buffers of dynamic size are not supported")
-    size = type.num_elements() * ((bit_width(type.element) + 7) // 8)
-    tracker = shared if architecture.is_global(kind) else own
-    return tracker.allocate(kind, size, architecture.access_alignment(kind))
+    tracker: MemoryTracker,
+    definitions: Definitions,
+    findings: list[Diagnostic],
+) -> list[int | None]:
+    """One address per buffer, each for itself; where that does not fit, buffers that are never live at the
+    same
+    time share space (not in device memory). None where there is no room either: `findings` tells."""
+    alignment = architecture.access_alignment(kind)
+    found: list[int | None] = []
+    errors: list[tuple[int, AddressError]] = []
+    for number, (_, size) in enumerate(buffers):
+        try:
+            found.append(tracker.allocate(kind, size, alignment))
+        except AddressError as error:
+            found.append(None)
+            errors.append((number, error))
+    capacity = architecture.memory(architecture.memory_kind(kind)).size
+    if not errors:
+        return found
+    live = live_ranges(function, [op for op, _ in buffers], definitions)
+    ranges = [Buffer(size, *live[op]) for op, size in buffers]
+    if capacity is not None and not architecture.is_global(kind):
+        shared = packed(ranges, capacity, alignment, tracker.pinned(kind))
+        failed = {number for number, address in enumerate(shared) if address is None}
+        known = dict(errors)
+        errors = [
+            (
+                number,
+                known.get(number, AddressError(kind_text(kind), ranges[number].size, alignment, capacity)),
+            )
+            for number in sorted(failed)
+        ]
+        found = shared
+    for number, failure in errors:
+        op, _ = buffers[number]
+        notes = [
+            Note(f"{other.memref.type} takes {size} bytes at the same time", other.location)
+            for (other, size), span in zip(buffers, ranges, strict=True)
+            if other is not op and span.meets(ranges[number])
+        ]
+        findings.append(Diagnostic(str(failure), op.location, notes=tuple(notes)))
+    return found
 
 
 def pinned_ranges(module: Module, architecture: Architecture) -> Pinned:

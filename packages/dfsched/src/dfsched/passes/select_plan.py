@@ -14,6 +14,7 @@ After::
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +29,7 @@ from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, LoopTypeAttr, Pipe
 from dfsched.passes.address_assignment import pinned_ranges
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag
 from dfsched.passes.simplify_loops import static_trips
@@ -38,7 +40,7 @@ from ktir.dialects import func, linalg, scf
 from ktir.dialects.builtin import Module
 from ktir.grid import grid_of
 from ktir.ir import Block, Operation, Region, Value
-from ktir.types import I64, MemRefType, bit_width
+from ktir.types import I64, MemRefType, TensorType, Type, bit_width
 
 __all__ = ["PASS", "plans_of", "program_facts", "run"]
 
@@ -82,7 +84,15 @@ def _free_scratchpad(module: Module, architecture: Architecture) -> int:
 
 
 def _plan(function: func.Func, context: PassContext, free: int) -> Plan:
-    facts = attrs.evolve(program_facts(function), scratchpad_bytes=free)
+    elements = {
+        value.type.element
+        for op in function.walk()
+        if isinstance(op, linalg.Generic)
+        for value in (*op.inputs, *op.results)
+        if isinstance(value.type, TensorType)
+    }
+    lanes = context.architecture.vector_length(elements)
+    facts = attrs.evolve(program_facts(function, lanes), scratchpad_bytes=free)
     plan = context.options.policy(facts, context.architecture)
     if len(plan.nests) != len(facts.nests):
         raise ScheduleError.at(
@@ -260,14 +270,25 @@ def _with_attributes(function: func.Func, marks: Mapping[Operation, Mapping[str,
     return new
 
 
-def program_facts(function: func.Func) -> ProgramFacts:
-    """What a policy is told about a program with three-stage pipelines."""
+def _top(op: Operation, definitions: Definitions) -> Operation:
+    """The operation of the function's body that holds an operation."""
+    path = [op, *definitions.ancestors(op)]
+    return path[-2] if len(path) > 1 else op
+
+
+def program_facts(function: func.Func, lanes: int = 1) -> ProgramFacts:
+    """What a policy is told about a program with three-stage pipelines; `lanes`: elements of a vector."""
     definitions = Definitions(function)
-    nests = tuple(_nest_facts(op, definitions) for op in _nest_pipelines(function, definitions))
+    pipelines = _nest_pipelines(function, definitions)
+    top = [_top(op, definitions) for op in pipelines]
+    nests = tuple(
+        attrs.evolve(_nest_facts(op, definitions, lanes), live_nests=top.count(above))
+        for op, above in zip(pipelines, top, strict=True)
+    )
     return ProgramFacts(function.symbol, grid_of(function) or (1,), nests)
 
 
-def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:
+def _nest_facts(pipeline: Pipeline, definitions: Definitions, lanes: int) -> NestFacts:
     loops = _nest_loops(pipeline, definitions)
     variables = [loop.induction_variable for loop in loops]
     operands = []
@@ -292,8 +313,23 @@ def _nest_facts(pipeline: Pipeline, definitions: Definitions) -> NestFacts:
             )
         )
     trips = tuple(static_trips(loop, definitions) or 0 for loop in loops)
-    work = sum(len(op.body.block.operations) - 1 for op in pipeline.walk() if isinstance(op, linalg.Generic))
-    return NestFacts(trips, tile, tuple(operands), max(1, work))
+    work, scratch = 0, 0
+    for op in pipeline.walk():
+        if isinstance(op, linalg.Generic):
+            points = math.prod(loop_extents(op).values())
+            work += max(1, len(op.body.block.operations) - 1) * -(-points // lanes)
+            scratch += sum(_bytes(r.type) for r in op.results if _is_read_again(r, definitions))
+    return NestFacts(trips, tile, tuple(operands), max(1, work), scratch)
+
+
+def _is_read_again(value: Value, definitions: Definitions) -> bool:
+    return any(isinstance(user, linalg.Generic) for user in definitions.users(value))
+
+
+def _bytes(type: Type) -> int:
+    if not isinstance(type, TensorType) or not type.is_static:
+        return 0
+    return type.num_elements() * ((bit_width(type.element) + 7) // 8)
 
 
 def _memory_transfers(pipeline: Pipeline) -> Iterator[tuple[bool, DataTransfer]]:
