@@ -663,15 +663,66 @@ def test_scratchpad_starts_afresh_and_device_memory_goes_on() -> None:
 
 
 def test_buffers_that_do_not_fit() -> None:
-    """Checklist K2: an error at each buffer, and one on the module with the count."""
+    """scheduler checklist K2. An error at each buffer that says what else is live, and one with the count."""
+    big = 'memref<1024x512xf16, "L1">', 'memref<64xf16, "L1">', 'memref<8xf16, "TAPE">'
+    allocs = "".join(f"%b{i} = memref.alloc() : {t}\n" for i, t in enumerate(big))
+    joint = f'"use"(%b0, %b1, %b2) : ({", ".join(big)}) -> ()\n'
     with pytest.raises(dfsched.ScheduleError) as caught:
-        assigned(allocations('memref<1024x512xf16, "L1">', 'memref<64xf16, "L1">', 'memref<8xf16, "TAPE">'))
+        assigned(f"func.func @f() {{\n{allocs}{joint}return\n}}")
     messages = [d.message for d in caught.value.diagnostics]
     assert messages[0].startswith(
         "cannot allocate 128 bytes aligned to 64 in L1: capacity 1048576 bytes, 1048576"
     )
+    assert [n.message for n in caught.value.diagnostics[0].notes] == [
+        'memref<1024x512xf16, "L1"> takes 1048576 bytes at the same time'
+    ]
     assert "TAPE" in messages[1]
     assert messages[2] == "2 buffers could not be given an address"
+
+
+def test_buffers_share_space_only_where_they_must() -> None:
+    """Buffers that are never live at the same time share space, but only if they do not fit side by side."""
+    half, third = 'memref<512x512xf16, "L1">', 'memref<300x512xf16, "L1">'
+    assert addresses(assigned(allocations(half, half))) == [0, 524288]
+    assert addresses(assigned(allocations(half, half, third))) == [0, 0, 0]
+
+    def sequence(*uses: tuple[int, ...]) -> str:
+        allocs = "".join(f"%b{i} = memref.alloc() : {third}\n" for i in range(4))
+        lines = "".join(
+            f'"use"({", ".join(f"%b{i}" for i in group)}) : ({", ".join([third] * len(group))}) -> ()\n'
+            for group in uses
+        )
+        return f"func.func @f() {{\n{allocs}{lines}return\n}}"
+
+    size = 300 * 512 * 2
+    found = addresses(assigned(sequence((0, 1), (1, 2), (2, 3))))
+    assert all(abs(found[a] - found[b]) >= size for a, b in ((0, 1), (1, 2), (2, 3)))
+    assert max(found) + size <= 1048576
+    pinned = "attributes {ktdp.scratchpad_keepout = [[0, 64], [400000, 400064]]}"
+    found = addresses(assigned(sequence((0, 1), (1,), (2,), (3,)), attributes=pinned))
+    assert all(not (a < high and low < a + size) for a in found for low, high in ((0, 64), (400000, 400064)))
+    with pytest.raises(dfsched.ScheduleError, match="1 buffers could not be given"):
+        assigned(sequence((0, 1, 2, 3)))
+
+
+def test_sizes_with_a_bound() -> None:
+    """scheduler checklist K3. A dynamic buffer gets the size that its extent cannot exceed; else it fails."""
+
+    def text(size: str) -> str:
+        return (
+            f"func.func @f(%n: index) {{\n%c8 = arith.constant 8 : index\n{size}"
+            '%a = memref.alloc(%s) : memref<?x64xf16, "L1">\n%b = memref.alloc() : memref<64xf16, "L1">\n'
+            '"use"(%a, %b) : (memref<?x64xf16, "L1">, memref<64xf16, "L1">) -> ()\nreturn\n}'
+        )
+
+    for size in (
+        "%s = affine.min affine_map<(d0)[s0] -> (-d0 + 17, s0)>(%n)[%c8]\n",
+        "%s = arith.minsi %n, %c8 : index\n",
+        "%s = ktdf.tiling.derive_size [%n : %c8], total_size = %n : index\n",
+    ):
+        assert addresses(assigned(text(size)))[-1] == 8 * 128
+    with pytest.raises(dfsched.ScheduleError, match="no upper bound of the size is known"):
+        assigned(text("%s = arith.addi %n, %c8 : index\n"))
 
 
 def test_keepout_ranges() -> None:

@@ -6,7 +6,7 @@ text order, so they cannot wait for each other in a circle:
 1. A stage writes a memory that a dependent stage reads: behind the writer.
 2. The same buffer is written again in the next iteration: behind the reader, in every iteration.
 3. A pipeline stores to device memory that its next iteration loads: behind the storing stage.
-4. Pipelines in sequence: between them, for every pair of a writing and a reading unit of one memory; in a
+4. Pipelines in sequence: between them, for every pair of units of which one writes what the other uses; in a
    loop also behind the last one, and behind a single one whose buffer phases start over in every iteration.
 
 Rules 2 and 3 do not guard the first or last iteration: both partners run the same loops, so an
@@ -21,17 +21,17 @@ from collections.abc import Iterable, Sequence
 from attrs import define, field
 
 from dfsched.architecture import Architecture
-from dfsched.dialects.ktdf import BufferPhase, DataTransfer, Parallel, Pipeline, Private, SelectMemref, Stage
+from dfsched.dialects.ktdf import BufferPhase, DataTransfer, Parallel, Pipeline, SelectMemref, Stage
 from dfsched.dialects.ktdf_lowering import Signal
 from dfsched.errors import ArchitectureError
 from dfsched.lowering.errors import LoweringError
+from dfsched.lowering.meetings import Accesses, Meetings, may_alias, memory_of, origin
 from dfsched.lowering.stage_graph import global_edges, leaves, local_edges, roots
 from dfsched.lowering.stage_units import components
 from ktir.analysis import DefUse
 from ktir.attributes import IntegerAttr, StringAttr
-from ktir.dialects import arith, memref, scf
-from ktir.dialects.ktdp import ConstructMemoryView
-from ktir.ir import Block, BlockArgument, Operation, Value
+from ktir.dialects import arith, scf
+from ktir.ir import Block, Operation, Value
 from ktir.types import MemRefType
 
 __all__ = ["place_signals"]
@@ -78,7 +78,7 @@ def place_signals(
                     for first in roots(load):
                         placement.meet(store, last, first)
     root = uses.root.regions[0].blocks[0]
-    _sequences(root, False, None, placement, architecture)
+    _sequences(root, False, None, placement, Meetings(uses, architecture))
     return placement.after
 
 
@@ -139,23 +139,10 @@ def _read(stage: Stage) -> list[Value]:
     return [op.source for op in _transfers(stage) if isinstance(op.source.type, MemRefType)]
 
 
-def _origin(value: Value, uses: DefUse) -> tuple[Value, Operation | None]:
-    """The value behind casts and private results, and its definition."""
-    while True:
-        definer = uses.definer(value)
-        match definer:
-            case Private():
-                value = definer.yielded[definer.results.index(value)]
-            case memref.Cast() | memref.MemorySpaceCast() | memref.ReinterpretCast() | memref.SubView():
-                value = definer.operands[0]
-            case _:
-                return value, definer
-
-
 def _rewritten(producer: Stage, consumer: Stage, uses: DefUse) -> bool:
     """Whether the producer writes a buffer that the consumer reads and no phase selects."""
-    written = dict(_origin(v, uses) for v in _written(producer))
-    read = {origin for origin, _ in (_origin(v, uses) for v in _read(consumer))}
+    written = dict(origin(v, uses) for v in _written(producer))
+    read = {origin for origin, _ in (origin(v, uses) for v in _read(consumer))}
     return any(value in read and not isinstance(op, SelectMemref) for value, op in written.items())
 
 
@@ -169,58 +156,10 @@ def _carried(pipeline: Pipeline, uses: DefUse) -> list[tuple[Stage, Stage]]:
         for store in last
         for load in first
         if store is not load
-        and any(_may_alias(_memory(a, uses), _memory(b, uses)) for a in _written(store) for b in _read(load))
+        and any(
+            may_alias(memory_of(a, uses), memory_of(b, uses)) for a in _written(store) for b in _read(load)
+        )
     ]
-
-
-@define(frozen=True)
-class _Memory:
-    """What is known of a transfer's device memory: argument or constant base, size in elements."""
-
-    base: Value | None
-    start: int | None
-    elements: int | None
-
-
-def _memory(value: Value, uses: DefUse) -> _Memory | None:
-    """None for scratchpad buffers, which rules 1 and 2 take care of."""
-    _, definer = _origin(value, uses)
-    if not isinstance(definer, ConstructMemoryView):
-        return None
-    base, start = _base(definer.offset, uses)
-    sizes, strides = definer.mixed_sizes, definer.mixed_strides
-    elements: int | None = 1
-    for size, stride in zip(sizes, strides, strict=True):
-        if elements is not None and isinstance(size, int) and isinstance(stride, int):
-            elements += (size - 1) * abs(stride)
-        else:
-            elements = None
-    return _Memory(base, start, elements)
-
-
-def _base(value: Value, uses: DefUse) -> tuple[Value | None, int | None]:
-    """The argument that an address comes from, or None and the constant (None: not constant)."""
-    match uses.definer(value):
-        case None:
-            return value if isinstance(value, BlockArgument) else None, None
-        case arith.Constant(value=IntegerAttr(value=number)):
-            return None, number
-        case op:
-            for operand in op.operands:
-                base, _ = _base(operand, uses)
-                if base is not None:
-                    return base, None
-            return None, None
-
-
-def _may_alias(a: _Memory | None, b: _Memory | None) -> bool:
-    if a is None or b is None:
-        return False
-    if a.base is not None or b.base is not None:
-        return a.base is b.base
-    if a.start is None or b.start is None or a.elements is None or b.elements is None:
-        return True
-    return a.start < b.start + b.elements and b.start < a.start + a.elements
 
 
 # -- pipelines in sequence ---------------------------------------------------------------------------
@@ -231,35 +170,36 @@ def _sequences(
     repeated: bool,
     loop: Operation | None,
     placement: _Placement,
-    architecture: Architecture,
+    meetings: Meetings,
 ) -> None:
     """Rule 4 for a block and the blocks inside.
 
     `repeated`: a loop runs the block more than once. `loop`: the one whose body the block is.
     """
-    seen: dict[Value, str] = {}
+    seen: Accesses = {}
     previous: Operation | None = None
     count = 0
     for op in block.operations:
-        here = _units_of(op, placement)
+        here = meetings.accesses(op, placement.units)
         if not here:
             continue
         if previous is not None:
-            placement.meet_units(previous, _pairs(seen, here, architecture))
-        seen.update(here)
+            placement.meet_units(previous, meetings.pairs(seen, here))
+        for query, accesses in here.items():
+            seen[query] = [*seen.get(query, ()), *accesses]
         previous = op
         count += 1
         if isinstance(op, Pipeline):
             for stage in op.stages:  # pipelines in sequence inside of a stage; its own loop repeats them
-                _sequences(stage.body.block, repeated, None, placement, architecture)
+                _sequences(stage.body.block, repeated, None, placement, meetings)
             continue
         inside = op if isinstance(op, scf.For | Parallel | scf.While) else None
         for region in op.regions:
             for inner in region.blocks:
-                _sequences(inner, repeated or inside is not None, inside, placement, architecture)
+                _sequences(inner, repeated or inside is not None, inside, placement, meetings)
     starts_over = loop is not None and previous is not None and _starts_over(previous, loop)
     if previous is not None and ((repeated and count > 1) or starts_over):
-        placement.meet_units(previous, _pairs(seen, seen, architecture))
+        placement.meet_units(previous, meetings.pairs(seen, seen))
 
 
 def _starts_over(op: Operation, loop: Operation) -> bool:
@@ -269,28 +209,3 @@ def _starts_over(op: Operation, loop: Operation) -> bool:
         isinstance(inner, BufferPhase) and not any(v in inner.indices for v in variables)
         for inner in op.walk()
     )
-
-
-def _units_of(op: Operation, placement: _Placement) -> dict[Value, str]:
-    """Queries of all leaf stages below an operation, with their kinds."""
-    found: dict[Value, str] = {}
-    for stage in op.walk():
-        if isinstance(stage, Stage) and not any(isinstance(o, Pipeline) for o in stage.walk()):
-            kinds = _kinds(stage)
-            for query in placement.units[stage]:
-                found[query] = kinds[0]
-    return found
-
-
-def _pairs(
-    before: dict[Value, str], after: dict[Value, str], architecture: Architecture
-) -> list[tuple[Value, ...]]:
-    """Pairs of different units of which one writes a memory that the other reads."""
-    found: dict[frozenset[Value], tuple[Value, ...]] = {}
-    for u, kind in before.items():
-        for v, other in after.items():
-            if u is v:
-                continue
-            if architecture.shared_memories(kind, other) or architecture.shared_memories(other, kind):
-                found.setdefault(frozenset((u, v)), (u, v))
-    return list(found.values())

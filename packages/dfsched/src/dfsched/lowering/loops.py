@@ -268,9 +268,9 @@ class Loops:
         if isinstance(a, Known) and isinstance(b, Known):
             op = cls.create((self.unit.iter_arg, self.unit.iter_arg), (INDEX,))
             return Known(tuple(_folded(op, x, y) for x, y in zip(a.values, b.values, strict=True)))
-        if _uniform(b) == _NEUTRAL.get(cls):
+        if cls in _NEUTRAL and _uniform(b) == _NEUTRAL[cls]:
             return a
-        if _uniform(a) == _NEUTRAL.get(cls) and cls in (arith.AddI, arith.MulI):
+        if cls in (arith.AddI, arith.MulI) and _uniform(a) == _NEUTRAL[cls]:
             return b
         values = (self.unit.runtime(a).value, self.unit.runtime(b).value)
         return Runtime(self.unit.emit(cls.create(values, (INDEX,))))

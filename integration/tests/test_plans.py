@@ -1,0 +1,176 @@
+"""Schedules by hand and by rule: the same bytes at every level, and the cycles that they are for (issue 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from levels import assert_same, random_arguments
+
+import dfsched
+import ktir
+from dfsched.dialects.ktdf import Parallel, Pipeline
+from spyresim import run_dataflow, run_device, run_ktir
+from spyresim.engine import Options
+
+DEVICES = ("spyre", "sample")
+
+Arrays = Mapping[str, Any]
+
+
+def box(shape: tuple[int, ...]) -> str:
+    names = ", ".join(f"d{d}" for d in range(len(shape)))
+    rules = ", ".join(f"d{d} >= 0, -d{d} + {n - 1} >= 0" for d, n in enumerate(shape))
+    return f"affine_set<({names}) : ({rules})>"
+
+
+def kernel(shape: tuple[int, ...], body: str, inputs: str = "ab", grid: int = 1, loop: int = 1) -> str:
+    """`body` computes %z from %a, %b, ... of `shape`; `grid` tiles and a loop of `loop` trips take blocks of rows."""
+    names = [*inputs, "o"]
+    whole = (shape[0] * grid * loop, *shape[1:])
+    dims, all = "x".join(map(str, shape)), "x".join(map(str, whole))
+    strides = [int(np.prod(whole[d + 1 :])) for d in range(len(whole))]
+    order = ", ".join(f"d{d}" for d in range(len(shape)))
+    start = ", ".join(["%r", *["%c0"] * (len(shape) - 1)])
+    text = [
+        f"func.func @k({', '.join(f'%p{n}: index' for n in names)}) attributes {{grid = [{grid}]}} {{",
+        f"%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n%trips = arith.constant {loop} : index",
+        f"%rows = arith.constant {shape[0]} : index\n%t = ktdp.get_compute_tile_id : index",
+        "%first = arith.muli %t, %trips : index",
+        *(
+            f"%v{n} = ktdp.construct_memory_view %p{n}, sizes: {list(whole)}, strides: {strides} {{coordinate_set = "
+            f"{box(whole)}, memory_space = #ktdp.memory_space<global>}} : memref<{all}xf16>"
+            for n in names
+        ),
+        "scf.for %l = %c0 to %trips step %c1 {",
+        "%n = arith.addi %first, %l : index\n%r = arith.muli %n, %rows : index",
+        *(
+            f"%t{n} = ktdp.construct_access_tile %v{n}[{start}] {{access_tile_set = {box(shape)}, access_tile_order = "
+            f"affine_map<({order}) -> ({order})>}} : memref<{all}xf16> -> !ktdp.access_tile<{dims}xindex>"
+            for n in names
+        ),
+        *(f"%{n} = ktdp.load %t{n} : <{dims}xindex> -> tensor<{dims}xf16>" for n in inputs),
+        body.replace("T", f"tensor<{dims}xf16>"),
+        f"ktdp.store %z, %to : tensor<{dims}xf16>, <{dims}xindex>\n}}\nreturn\n}}",
+    ]
+    return "\n".join(text)
+
+
+ADD = "%z = arith.addf %a, %b : T"
+CHAIN = (
+    "%w = arith.mulf %a, %b : T\n%x = arith.addf %w, %c : T\n%y = arith.subf %x, %d : T\n"
+    "%u = arith.maximumf %y, %a : T\n%z = arith.mulf %u, %c : T"
+)
+
+
+def compiled(text: str, device: str = "spyre", **pins: object) -> dfsched.Compiled:
+    return dfsched.compile(ktir.parse(text), device, dfsched.Options(pins=pins))
+
+
+def expected(made: dfsched.Compiled, arguments: Arrays) -> Arrays:
+    return run_ktir(made.source, made.kernel, arguments, made.architecture.machine()).outputs
+
+
+def cycles(made: dfsched.Compiled, **options: Any) -> int:
+    """Simulated cycles; the result must be right."""
+    arguments = random_arguments(made.source, 5)
+    result = run_dataflow(made, arguments, options=Options(**options))
+    assert_same(result.outputs, expected(made, arguments), "DataflowIR")
+    assert result.report.cycles is not None
+    return int(result.report.cycles)
+
+
+PLANS: list[dict[str, object]] = [
+    {},
+    {"tile_sizes": (3, 2)},
+    {"tile_sizes": (3, 3), "buffer_depths": 1},
+    {"tile_sizes": (2, 5), "buffer_depths": 3},
+    {"tile_sizes": (5, 1), "buffer_depths": (1, 2, 4)},
+    {"tile_sizes": (4, 2), "loop_order": (1, 0)},
+    {"tile_sizes": (3, 2), "instances": 1},
+    {"tile_sizes": (3, 3), "instance_loop": 1},
+    {"tile_sizes": (4, 2), "sunk_loops": 1},
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("number", range(len(PLANS)))
+def test_plans(number: int, device: str) -> None:
+    """Tiles that do not divide, every depth, one and two instances; units in any order; image and text."""
+    made = compiled(kernel((7, 320), ADD, grid=2), device, **PLANS[number])
+    arguments = random_arguments(made.source, number)
+    wanted = expected(made, arguments)
+    assert_same(run_dataflow(made, arguments).outputs, wanted, "DataflowIR")
+    for seed in range(3):
+        shuffled = run_dataflow(made, arguments, options=Options(seed=seed))
+        assert_same(shuffled.outputs, wanted, f"DataflowIR, order {seed}")
+    assert_same(run_device(made.spyrecode, arguments, device=device).outputs, wanted, "device")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("pins", [{}, {"tile_sizes": (2, 1)}, {"tile_sizes": (3, 2), "buffer_depths": 3}])
+@pytest.mark.parametrize("columns", [128, 100])
+def test_loops_of_the_kernel_around_tiles(columns: int, pins: dict[str, object], device: str) -> None:
+    """A phase that starts over, or goes on, with every iteration of a loop around it overwrites nothing too early."""
+    made = compiled(kernel((5, columns), ADD, grid=2, loop=3), device, **pins)
+    arguments = random_arguments(made.source, 3)
+    wanted = expected(made, arguments)
+    for seed in (None, 0, 1, 2):
+        assert_same(
+            run_dataflow(made, arguments, options=Options(seed=seed)).outputs, wanted, f"order {seed}"
+        )
+
+
+def test_tiles_overlap() -> None:
+    """Two copies of the buffers are at least 1.25 times faster than one, at the same tiles."""
+    text = kernel((64, 512), ADD)
+    plan = compiled(text).plans[0].nests[0]
+    assert plan.tile_sizes[0] < 64
+    sizes = {"tile_sizes": plan.tile_sizes}
+    assert cycles(compiled(text, **sizes, buffer_depths=1)) >= 1.25 * cycles(compiled(text, **sizes))
+
+
+def test_both_corelets_work() -> None:
+    """Their busy times are within a tenth of each other; with one of them computation takes longer."""
+    made = compiled(kernel((64, 512), CHAIN, "abcd"))
+    arguments = random_arguments(made.source, 5)
+    report = run_dataflow(made, arguments).report.details.report
+    busy = {unit.unit: unit.busy for unit in report.units if unit.kind == "SFP"}
+    assert sorted(busy) == ["C0-sfp-CL0", "C0-sfp-CL1"]
+    assert max(busy.values()) <= 1.1 * min(busy.values())
+    assert cycles(compiled(kernel((64, 512), CHAIN, "abcd"), instances=1)) > 1.2 * report.cycles
+
+
+@pytest.mark.parametrize("columns", [65, 67, 127])
+def test_ragged_rows_cost_little(columns: int) -> None:
+    """Rows that end in a part of a vector take at most 1.3 times the cycles of 128 columns."""
+    whole = cycles(compiled(kernel((128, 128), ADD)))
+    assert cycles(compiled(kernel((128, columns), ADD))) <= 1.3 * whole
+
+
+@pytest.mark.parametrize("shape", [(1,), (5,), (65,), (1, 1), (3, 2), (1, 300), (2, 3, 5, 67)])
+def test_small_and_odd_shapes(shape: tuple[int, ...]) -> None:
+    cycles(compiled(kernel(shape, ADD)))
+
+
+def test_the_same_program_and_plan_give_the_same_bytes() -> None:
+    text = kernel((64, 512), ADD, grid=4)
+    one, two = compiled(text), compiled(text)
+    assert one.spyrecode.digest == two.spyrecode.digest
+    assert one.plans == two.plans
+    assert len([op for op in one.schedule_ir.walk() if isinstance(op, Pipeline)]) == 2
+    assert len([op for op in one.schedule_ir.walk() if isinstance(op, Parallel)]) == 1
+
+
+def test_compilation_does_not_grow_with_extents() -> None:
+    """The IR of a kernel on 64 times as many elements has as many operations."""
+
+    def operations(rows: int) -> int:
+        made = dfsched.compile(
+            ktir.parse(kernel((rows, 1024), ADD, grid=4)), "spyre", dfsched.Options(emit="dfir")
+        )
+        return sum(1 for module in made.dataflow_ir.values() for _ in module.walk())
+
+    assert operations(4096) <= operations(64)
