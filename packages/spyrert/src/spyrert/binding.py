@@ -114,7 +114,7 @@ def bind_shapes(plan: JobPlan, tensors: Sequence[DeviceTensor], tiled: bool) -> 
     launch = contract(plan)
     named = {size for spec in launch.args for size in spec.shape if isinstance(size, str)}
     sizes = attrs.evolve(launch, symbols=tuple(s for s in launch.symbols if s.name in named))
-    return _bind(plan.name, sizes, tensors, None, tiled)
+    return _bind(plan, sizes, tensors, None, tiled)
 
 
 def bind(
@@ -129,11 +129,11 @@ def bind(
         if bindings:
             raise SymbolBindingError(f"plan '{plan.name}' has no named symbols")
         return Binding({})
-    return _bind(plan.name, launch, tensors, bindings, tiled)
+    return _bind(plan, launch, tensors, bindings, tiled)
 
 
 def _bind(
-    name_of_plan: str,
+    plan: JobPlan,
     launch: LaunchSpec,
     tensors: Sequence[DeviceTensor],
     bindings: Mapping[str, Any] | None,
@@ -145,30 +145,27 @@ def _bind(
         if symbol is None:
             known = ", ".join(s.name for s in launch.symbols) or "none"
             raise SymbolBindingError(
-                f"kernel '{name_of_plan}' has no symbol '{name}' (known: {known})", name=name
+                f"kernel '{plan.name}' has no symbol '{name}' (known: {known})", name=name
             )
         values[name] = scalar_bits(name, symbol.dtype, value)
     origin: dict[str, str] = dict.fromkeys(values, "the bindings")
     sized: set[str] = set()
-    for index, (spec, tensor) in enumerate(zip(launch.args, tensors, strict=True)):
-        for axis, size in enumerate(spec.shape):
-            if not isinstance(size, str):
-                continue
-            actual = tensor.shape[axis]
-            if size in values and values[size] != actual:
-                raise SymbolBindingError(
-                    f"symbol '{size}' is {values[size]} by {origin[size]}, but {label(index, spec)} has "
-                    f"size {actual} in dimension {axis}",
-                    name=size,
-                )
-            values[size] = actual
-            sized.add(size)
-            origin.setdefault(size, label(index, spec))
+    for index, axis, size in plan.symbolic_axes:
+        actual = tensors[index].shape[axis]
+        if size in values and values[size] != actual:
+            raise SymbolBindingError(
+                f"symbol '{size}' is {values[size]} by {origin[size]}, but {label(index, plan.args[index])} "
+                f"has size {actual} in dimension {axis}",
+                name=size,
+            )
+        values[size] = actual
+        sized.add(size)
+        origin.setdefault(size, label(index, plan.args[index]))
     totals: dict[str, int] = {}
     for symbol in launch.symbols:
         if symbol.name not in values:
             raise SymbolBindingError(
-                f"'{symbol.name}' of kernel '{name_of_plan}' is not bound: pass bindings={{'{symbol.name}': "
+                f"'{symbol.name}' of kernel '{plan.name}' is not bound: pass bindings={{'{symbol.name}': "
                 f"value}}",
                 name=symbol.name,
             )
@@ -299,6 +296,8 @@ def check_span(plan: JobPlan, tensors: Sequence[DeviceTensor]) -> None:
     """Step 9: the bytes of each argument can be shared out so that no core has to reach too far."""
     limit = plan.context.props.core_span_limit
     for index, (spec, tensor) in enumerate(zip(plan.args, tensors, strict=True)):
+        if tensor.storage.nbytes <= limit:
+            continue
         low, high = extent(tensor)
         if high - low > limit * plan.core_count:
             raise LayoutMismatch(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from spyrert.config import Overlap, RuntimeConfig
 from spyrert.constants import DYN_SEGMENT, PROG_SEGMENT, STICK_BYTES
 from spyrert.correction import CorrectionArena
-from spyrert.device.protocol import Device, MemoryType
+from spyrert.device.protocol import Device, MemoryType, SegmentEntry
 from spyrert.errors import ConfigError
 from spyrert.execution import Scheduler, StreamState
 from spyrert.execution.validity import IndeterminateMemory
@@ -53,6 +53,7 @@ class DeviceContext:
         self.image_transfers = 0
         self.storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         self._arenas: dict[int, CorrectionArena] = {}
+        self._entries: dict[tuple[int, bool], SegmentEntry] = {}
         self._lock = threading.RLock()
         self._table: dict[int, StreamState] = {}
         self._generations: dict[int, int] = {}
@@ -79,6 +80,7 @@ class DeviceContext:
             self.allocator = FlexAllocator(regions, self.config.region_order, self._on_memory)
             self.scheduler.allocator = self.allocator
             self._arenas.clear()
+            self._entries.clear()
             self.storages.clear()
             self._open_streams()
 
@@ -100,6 +102,14 @@ class DeviceContext:
         """Next stream of the pool, round robin."""
         with self._lock:
             return self.stream_state(next(self._next[high]))
+
+    def region_entry(self, region_id: int, writable: bool) -> SegmentEntry:
+        """A whole region as an entry of a segment table."""
+        found = self._entries.get((region_id, writable))
+        if found is None:
+            size = self.allocator.region(region_id).size
+            found = self._entries[region_id, writable] = SegmentEntry(True, region_id, 0, size, writable)
+        return found
 
     def arena(self, stream_id: int) -> CorrectionArena:
         """Correction buffers of a stream that runs host functions."""

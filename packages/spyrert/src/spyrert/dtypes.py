@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -62,6 +63,12 @@ def device_format(dtype: str, f16_format: str) -> str:
     return _DLFLOAT_FORMATS.get(dtype, dtype) if f16_format == "dlfloat" else dtype
 
 
+@functools.cache
+def _integer_range(dtype: str) -> tuple[int, int]:
+    info = np.iinfo(np.int64 if dtype == "index" else dtype)
+    return int(info.min), int(info.max)
+
+
 def scalar_bits(name: str, dtype: str, value: Any) -> int:
     """The 64-bit number by which a scalar argument travels.
 
@@ -87,7 +94,7 @@ def scalar_bits(name: str, dtype: str, value: Any) -> int:
         return int(value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise SymbolBindingError(f"'{name}' is of type {dtype}, got {value!r}", name=name)
-    info = np.iinfo(np.int64 if dtype == "index" else dtype)
-    if not info.min <= int(value) <= info.max:
+    low, high = _integer_range(dtype)
+    if not low <= int(value) <= high:
         raise SymbolBindingError(f"'{name}' = {int(value)} does not fit in {dtype}", name=name)
     return int(value)

@@ -13,7 +13,7 @@ import attrs
 
 from spyrert.constants import PROG_OFFSET_BASE, SEGMENT_SHIFT, SEGMENT_SIZE
 from spyrert.correction import CorrectionArena, HostFunction, Slot
-from spyrert.device.protocol import Direction, SegmentEntry
+from spyrert.device.protocol import Direction, Piece, SegmentEntry
 from spyrert.errors import HostComputeError, PlanReleased
 from spyrert.execution import (
     Access,
@@ -195,7 +195,7 @@ class H2DStep(Step):
 
     def construct(self, context: LaunchContext) -> list[Operation]:
         buffer = context.buffer(self.host_handle, self.size)
-        pieces = context.static.slice(self.offset, self.size).pieces()
+        pieces = context.plan.pieces(context.static, self.offset, self.size)
         return [
             Copy(
                 self.name,
@@ -258,7 +258,7 @@ class ComputeStep(Step):
         return [
             Compute(
                 self.name,
-                (*context.arguments, Access(static, static.pieces(), False, shared=True)),
+                (*context.arguments, Access(static, context.plan.pieces(static), False, shared=True)),
                 context.held,
                 [],
                 context.launch_seq,
@@ -329,6 +329,14 @@ class JobPlan:
         self.problem: Exception | None = None
         """Why every launch is refused (foreign image or metadata), or ``None``."""
         self._on_release = on_release
+        self._pieces: dict[tuple[int, int, int | None], tuple[Piece, ...]] = {}
+        self.symbolic_axes = tuple(
+            (index, axis, size)
+            for index, spec in enumerate(self.args)
+            for axis, size in enumerate(spec.shape)
+            if isinstance(size, str)
+        )
+        """(argument, axis, symbol) of every size that is a symbol."""
         self._lock = threading.Lock()
         for address in static:
             weakref.finalize(self, context.allocator.garbage.append, address).atexit = False
@@ -337,6 +345,15 @@ class JobPlan:
     def symbols(self) -> tuple[str, ...]:
         """Names of scalars and symbolic dimensions, to be bound at launch."""
         return tuple(symbol.name for symbol in self.launch.symbols) if self.launch else ()
+
+    def pieces(self, static: CompositeAddress, offset: int = 0, size: int | None = None) -> tuple[Piece, ...]:
+        """Bytes of a static block as a device understands them; all of it without ``size``."""
+        key = (static.token, offset, size)
+        found = self._pieces.get(key)
+        if found is None:
+            part = static if size is None else static.slice(offset, size)
+            found = self._pieces[key] = part.pieces()
+        return found
 
     def num_steps(self) -> int:
         return len(self.steps)

@@ -61,7 +61,7 @@ def symbolic_segments(
         used[pool.storage.address.chunks[0].addr.region_id] = True
     for region_id, writes in used.items():
         region = context.allocator.region(region_id)
-        segments[region.segment] = SegmentEntry(True, region_id, 0, region.size, writes)
+        segments[region.segment] = context.region_entry(region_id, writes)
     if dynamic.chunks:
         segments[DYN_SEGMENT] = _block(dynamic)
     segments[PROG_SEGMENT] = _block(static)

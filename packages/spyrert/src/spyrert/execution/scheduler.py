@@ -87,8 +87,11 @@ class Scheduler(Dispatcher):
                     operation.queued = now
                     operation.timeout_ns = self._timeout_ns
                     enqueued.append(operation)
-                    for access in operation.footprint:
-                        self.allocator.hold(access.allocation, operation.op_id)
+                self.allocator.hold_all(
+                    (access.allocation, operation.op_id)
+                    for operation in enqueued
+                    for access in operation.footprint
+                )
             except SpyreError:
                 for operation in enqueued:
                     self.allocator.release(operation.op_id)

@@ -296,14 +296,19 @@ class FlexAllocator:
 
     def hold(self, address: CompositeAddress, op_id: int) -> None:
         """An operation that was enqueued touches this allocation."""
-        if not address.chunks:
-            return
+        self.hold_all(((address, op_id),))
+
+    def hold_all(self, uses: Iterable[tuple[CompositeAddress, int]]) -> None:
+        """:meth:`hold` for several (address, operation); on an error those before it are held."""
         with self._lock:
-            block = self._blocks.get(_key(address))
-            if block is None or block.address is not address:
-                raise InvalidFree(f"{address} is not a live allocation of this device")
-            block.pending.add(op_id)
-            self._owners.setdefault(op_id, []).append(block)
+            for address, op_id in uses:
+                if not address.chunks:
+                    continue
+                block = self._blocks.get(_key(address))
+                if block is None or block.address is not address:
+                    raise InvalidFree(f"{address} is not a live allocation of this device")
+                block.pending.add(op_id)
+                self._owners.setdefault(op_id, []).append(block)
 
     def release(self, op_id: int) -> None:
         """An operation is over: what it touched and was freed meanwhile returns to the free lists."""

@@ -65,7 +65,8 @@ class Devices:
             raise RuntimeUnavailable("the runtime belongs to the parent process; make a new one after fork")
         if self._closed:
             raise RuntimeUnavailable("the runtime was shut down")
-        arguments.integer(index, "device index")
+        if type(index) is not int:
+            arguments.integer(index, "device index")
         found = self._contexts.get(index)
         if found is not None:
             return found
