@@ -198,14 +198,28 @@ def test_errors_are_located(arguments: str, body: str, message: str) -> None:
 
 
 MOVING = {
-    "%c = arith.constant 96 : index\n%m = arith.muli %t, %c : index\n%o = arith.addi %x, %m : index\n"
-    + view("a", "%o"): (96,),
     "%o = arith.addi %x, %n : index\n" + view("a", "%o") + "\n" + view("b", "%x", 8): (96,),
     "%n2 = arith.muli %n, %n : index\n" + view("a", "%x", "%n2"): (0,),
     "%n2 = arith.muli %n, %n : index\n" + view("a", "%x", "%n2") + "\n" + view("b", "%x"): (96,),
     f"%a = ktdp.construct_memory_view %x, sizes: [4, 8], strides: [%n, 1] {PLACE2} : memref<4x8xf16>": (0,),
+    "%c = arith.constant -96 : index\n%m = arith.muli %t, %c : index\n%o = arith.addi %x, %m : index\n"
+    + view("a", "%o"): (96,),
+    "scf.for %i = %c0 to %n step %c8 {\n%o = arith.addi %x, %i : index\n" + view("a", "%o") + "\n}": (96,),
 }
 STANDING = {
+    "%c = arith.constant 96 : index\n%m = arith.muli %t, %c : index\n%o = arith.addi %x, %m : index\n"
+    + view("a", "%o"): (4 * 96,),
+    "%c = arith.constant 32 : index\n%m = arith.muli %t, %c : index\n%o = arith.addi %x, %m : index\n"
+    f"%a = ktdp.construct_memory_view %o, sizes: [4, 8], strides: [8, 1] {PLACE2} : memref<4x8xf16>": (16, 8),
+    "%c = arith.constant 4 : index\n%m = arith.muli %t, %c : index\n%o = arith.addi %x, %m : index\n"
+    f"%a = ktdp.construct_memory_view %o, sizes: [4, 8], strides: [8, 1] {PLACE2} : memref<4x8xf16>": (44,),
+    "scf.for %i = %c0 to %c30 step %c8 {\n%o = arith.addi %x, %i : index\n" + view("a", "%o", 8) + "\n}": (
+        32,
+    ),
+    "scf.for %i = %c0 to %c30 step %c8 {\n%s = arith.addi %i, %t : index\n%o = arith.addi %x, %s : index\n"
+    + view("a", "%o", 8)
+    + "\n}\n"
+    + view("b", "%x", 4): (35,),
     view("a", "%x"): (96,),
     view("a", "%x", "%n"): ("n",),
     "%c = arith.constant 8 : index\n%o = arith.addi %x, %c : index\n" + view("a", "%o"): (104,),
@@ -220,20 +234,27 @@ STANDING = {
 }
 
 
+PRELUDE = "%t = ktdp.get_compute_tile_id : index\n" + "".join(
+    f"%c{n} = arith.constant {n} : index\n" for n in (0, 8, 30)
+)
+
+
 @pytest.mark.parametrize("body", [*MOVING, *STANDING])
-def test_views_that_only_the_run_can_place(body: str) -> None:
-    """An offset with a tile id, a computed size or stride: the shape is what one view needs, the array is open."""
-    moves = body in MOVING
-    x, _ = ktir.signature(kernel("%x: index, %n: index", "%t = ktdp.get_compute_tile_id : index\n" + body))
-    assert x.shape == {**MOVING, **STANDING}[body]
-    assert x.is_open is moves
-    layout = LinearLayout((4096,), F16)
-    x, _ = ktir.signature(
-        kernel(
-            f"%x: index {{ktdp.layout = {layout}}}, %n: index",
-            "%t = ktdp.get_compute_tile_id : index\n" + body,
+def test_views_that_move(body: str) -> None:
+    """Tile ids and loops of constant bounds say how far; else the shape is what one view needs, and open."""
+
+    def first(arguments: str) -> ktir.Argument:
+        kernel = (
+            f"func.func @k({arguments}, %n: index) attributes {{grid = [4]}} {{\n{PRELUDE}{body}\nreturn }}"
         )
-    )
+        module = ktir.parse(f"{SETS}\n{kernel}")
+        ktir.verify(module)
+        return ktir.signature(module)[0]
+
+    x = first("%x: index")
+    assert x.shape == {**MOVING, **STANDING}[body]
+    assert x.is_open is (body in MOVING)
+    x = first(f"%x: index {{ktdp.layout = {LinearLayout((4096,), F16)}}}")
     assert (x.shape, x.is_open) == ((4096,), False)
 
 

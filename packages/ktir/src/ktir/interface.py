@@ -28,6 +28,7 @@ from ktir.dialects.ktdp import (
     ConstructIndirectAccessTile,
     ConstructMemoryView,
     ExtractKind,
+    GetComputeTileId,
     Load,
     MemorySpace,
     RuntimeArgExtract,
@@ -36,6 +37,7 @@ from ktir.dialects.ktdp import (
 )
 from ktir.dtypes import dtype_name, element_bytes
 from ktir.errors import Diagnostic, KtirError, UnsupportedError
+from ktir.grid import grid_of
 from ktir.ir import BlockArgument, Operation, Value
 from ktir.layout import Layout, LinearLayout
 from ktir.location import Location
@@ -94,9 +96,9 @@ class Argument:
         layout: of a pointer with a static shape; linear unless the argument carries ``ktdp.layout``.
         granularity: the launch value of a scalar is a multiple of this (1 if nothing is promised).
         upperbound: and at most this, if promised.
-        is_open: whether views of a pointer lie where only the run knows (an offset with a tile id or a loop
-            variable, a stride or a size that is computed): `shape` is then what the largest view needs, and
-            the array behind it may be any other that holds as many elements.
+        is_open: whether views of a pointer lie where only the run knows (an offset with an argument,
+            with data or with a loop of computed bounds; a computed stride or size): `shape` is then what the
+            largest view needs, and the array behind it may be any other that holds as many elements.
     """
 
     index: int
@@ -181,11 +183,15 @@ def find_argument(arguments: Iterable[Argument], name: str) -> Argument:
 
 @attrs.frozen(eq=False)
 class _Offset:
-    """``pointer + fixed + (values that are no constants)``, in address units of the view."""
+    """``pointer + fixed + (values that are no constants)``, in address units of the view.
+
+    `highest` is the largest value of ``fixed + ...``, as tile ids and loops of constant bounds have it; None
+    if it is not known or the sum may be negative.
+    """
 
     pointer: int | None
     fixed: int
-    is_constant: bool
+    highest: int | None
 
 
 class _Kernel:
@@ -347,8 +353,39 @@ class _Kernel:
         if wrong:
             name = self.name(wrong[0])
             raise SignatureError(f"offset of the view is not '{name}' plus terms without it", view.location)
-        constant = flat is not None and len(flat.terms) == (pointer is not None)
-        return _Offset(pointer, 0 if flat is None else flat.constant, constant)
+        if flat is None:
+            return _Offset(pointer, 0, None)
+        rest = [(t, c) for t, c in flat.terms if not (isinstance(t, Dim) and t.position == pointer)]
+        return _Offset(pointer, flat.constant, self._highest(flat.constant, rest, leaves))
+
+    def _highest(
+        self, fixed: int, terms: Sequence[tuple[AffineExpr, int]], leaves: Sequence[Value]
+    ) -> int | None:
+        """The largest value of a sum; None if a term has no bounds or the sum may be negative."""
+        low = high = fixed
+        for term, coefficient in terms:
+            bounds = self._bounds(leaves[term.position]) if isinstance(term, Sym) else None
+            if bounds is None:
+                return None
+            ends = [coefficient * bound for bound in bounds]
+            low, high = low + min(ends), high + max(ends)
+        return None if low < 0 else high
+
+    def _bounds(self, value: Value) -> tuple[int, int] | None:
+        """Least and largest value of a tile id or of the variable of a loop with constant bounds."""
+        definer = self.defuse.definer(value)
+        if isinstance(definer, GetComputeTileId):
+            grid = grid_of(self.function) or (1,) * len(definer.results)
+            axis = next(i for i, result in enumerate(definer.results) if result is value)
+            return (0, grid[axis] - 1) if axis < len(grid) else None
+        block = self.defuse.defining_block(value) if definer is None else None
+        loop = self.defuse.owner(block) if block is not None else None
+        if not isinstance(loop, scf.For) or value is not loop.body.block.arguments[0]:
+            return None
+        match [self.expression(v, []) for v in (loop.lower, loop.upper, loop.step)]:
+            case [Const(lower), Const(upper), Const(step)] if step > 0 and upper > lower:
+                return lower, lower + (upper - lower - 1) // step * step
+        return None
 
     def _may_point(self, position: int) -> bool:
         type = self.function.arguments[position].type
@@ -513,7 +550,7 @@ class _Kernel:
             if not isinstance(extent, Const | Dim) or not (isinstance(step, Const) or step == inner):
                 return True
             inner = step * extent if isinstance(step, Const) or isinstance(extent, Const) else Const(0)
-        return not self.offsets[view].is_constant
+        return self.offsets[view].highest is None
 
     def _shape(
         self, largest: ConstructMemoryView, views: Sequence[tuple[ConstructMemoryView, _Offset]]
@@ -526,12 +563,17 @@ class _Kernel:
         extents = [n for n in sizes if isinstance(n, int)]
         strides = [s for s in largest.mixed_strides if isinstance(s, int)]
         unit = 1 if self.machine.address_unit is AddressUnit.ELEMENT else element_bytes(largest.type.element)
-        end = max((_view_span(v) or 0) + o.fixed // unit for v, o in views)
-        if len(strides) == len(extents) == len(sizes) and self.offsets[largest].fixed == 0:
+        end = max((_view_span(v) or 0) + (o.highest or o.fixed) // unit for v, o in views)
+        place = self.offsets[largest]
+        if len(strides) == len(extents) == len(sizes) and place.fixed == 0:
             order = sorted(range(len(extents)), key=lambda d: (-strides[d], d))
             host = tuple(extents[d] for d in order)
-            if _is_packed(host, [strides[d] for d in order]) and end <= _product(host):
-                return host
+            if _is_packed(host, [strides[d] for d in order]):
+                rows, rest = divmod((place.highest or 0) // unit, _product(host[1:]) or 1)
+                if rows and host and not rest:  # the view moves along the outermost dimension
+                    host = (host[0] + rows, *host[1:])
+                if end <= _product(host):
+                    return host
         return (end,)
 
     def _size(self, size: int | Value) -> int | str | None:
@@ -598,7 +640,7 @@ class _Kernel:
         found: list[ConstantBuffer] = []
         for address, views in sorted(groups.items()):
             largest = max(views, key=lambda v: _view_elements(v) or 0)
-            at_zero = [(v, attrs.evolve(self.offsets[v], fixed=0)) for v in views]
+            at_zero = [(v, attrs.evolve(self.offsets[v], fixed=0, highest=None)) for v in views]
             shape = self._constant_shape(largest, at_zero)
             element = largest.type.element
             role = self.role(v.result for v in views)

@@ -95,6 +95,12 @@ def _argument(argument: Argument, location: Location) -> ArgSpec:
     shape, role, layout = argument.shape, argument.role, argument.layout
     assert shape is not None
     assert role is not None
+    if argument.is_open:
+        raise CodegenError.at(
+            location,
+            f"views of argument '{argument.name}' lie where only the run knows, so its size is not known; "
+            "state it by a ktdp.layout on the argument",
+        )
     if layout is None:
         raise CodegenError.at(
             location,
