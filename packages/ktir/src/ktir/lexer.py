@@ -170,17 +170,19 @@ class Cursor:
     # -- reading
 
     def _scan(self) -> Token:
-        m = _match(self.text, self._end)
+        text = self.text
+        m = _match(text, self._end)
         if m is None:  # cannot happen: the last alternative takes any character
             raise AssertionError("lexer")
         index = m.lastindex
-        self._end = m.end()
         if index is None:
+            self._end = m.end()
             return Token(TokenKind.EOF, "", self._end)
+        start, self._end = m.span(index)
         kind = _KINDS[index]
         if kind is None:
-            self._lexical_error(m.start(index))
-        return Token(kind, m.group(index), m.start(index))
+            self._lexical_error(start)
+        return Token(kind, text[start : self._end], start)
 
     def peek(self, distance: int = 1) -> Token:
         """The token `distance` places behind the current one (0 is the current one)."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
 
 import attrs
@@ -145,6 +146,10 @@ class OpDef:
     implicit_terminator: Callable[[], Operation] | None = None
     successors: int = 0
     summary: str = ""
+    _bounds: dict[tuple[bool, int, tuple[int, ...] | None], tuple[tuple[int, int], ...]] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
+    """Cache of `operand_bounds` and `result_bounds`."""
 
     def has(self, trait: Trait) -> bool:
         """Whether the class has the trait."""
@@ -154,17 +159,42 @@ class OpDef:
     def dialect(self) -> str:
         return self.name.partition(".")[0]
 
-    @property
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether each operand and result is one value, and there are neither regions nor successors."""
+        groups: tuple[OperandDef | ResultDef, ...] = (*self.operands, *self.results)
+        return all(d.arity is Arity.ONE for d in groups) and not self.regions and not self.successors
+
+    def operand_bounds(self, total: int, segments: Attribute | None) -> tuple[tuple[int, int], ...]:
+        """`group_bounds` of the operands."""
+        return self._known_bounds(True, total, segments)
+
+    def result_bounds(self, total: int, segments: Attribute | None) -> tuple[tuple[int, int], ...]:
+        """`group_bounds` of the results."""
+        return self._known_bounds(False, total, segments)
+
+    def _known_bounds(
+        self, operands: bool, total: int, segments: Attribute | None
+    ) -> tuple[tuple[int, int], ...]:
+        key = (operands, total, segments.values if isinstance(segments, DenseArrayAttr) else None)
+        found = self._bounds.get(key)
+        if found is None:
+            found = group_bounds(self.operands if operands else self.results, total, segments)
+            if len(self._bounds) < BOUNDS_LIMIT:
+                self._bounds[key] = found
+        return found
+
+    @cached_property
     def operand_segments(self) -> bool:
         """Whether ``operandSegmentSizes`` tells the operand groups apart."""
         return sum(d.arity is not Arity.ONE for d in self.operands) > 1
 
-    @property
+    @cached_property
     def result_segments(self) -> bool:
         """Whether ``resultSegmentSizes`` tells the result groups apart."""
         return sum(d.arity is not Arity.ONE for d in self.results) > 1
 
-    @property
+    @cached_property
     def inherent(self) -> frozenset[str]:
         """Names of inherent attributes (segment sizes included)."""
         names = {d.name for d in self.attributes}
@@ -174,6 +204,9 @@ class OpDef:
             names.add(RESULT_SEGMENTS)
         return frozenset(names)
 
+
+BOUNDS_LIMIT = 256
+"""Combinations of counts that one definition remembers."""
 
 OPERAND_SEGMENTS = "operandSegmentSizes"
 RESULT_SEGMENTS = "resultSegmentSizes"
@@ -215,7 +248,7 @@ def group_bounds(
 def _operand_group(op: Operation, name: str) -> tuple[Value, ...]:
     definition = op.definition
     segments = op.attributes.get(OPERAND_SEGMENTS) if definition.operand_segments else None
-    bounds = group_bounds(definition.operands, len(op.operands), segments)
+    bounds = definition.operand_bounds(len(op.operands), segments)
     for declared, (start, end) in zip(definition.operands, bounds, strict=True):
         if declared.name == name:
             return op.operands[start:end]
@@ -225,7 +258,7 @@ def _operand_group(op: Operation, name: str) -> tuple[Value, ...]:
 def _result_group(op: Operation, name: str) -> tuple[OpResult, ...]:
     definition = op.definition
     segments = op.attributes.get(RESULT_SEGMENTS) if definition.result_segments else None
-    bounds = group_bounds(definition.results, len(op.results), segments)
+    bounds = definition.result_bounds(len(op.results), segments)
     for declared, (start, end) in zip(definition.results, bounds, strict=True):
         if declared.name == name:
             return op.results[start:end]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from ktir.analysis import DefUse, Dominance, Use
 from ktir.attribute import Attribute
@@ -26,7 +27,6 @@ from ktir.opdef import (
     OpDef,
     OperandDef,
     ResultDef,
-    group_bounds,
 )
 from ktir.types import I64, IntegerType
 
@@ -202,6 +202,8 @@ class Verifier:
 
     def _operands_available(self, op: Operation) -> Iterator[str | Diagnostic]:
         for number, operand in enumerate(op.operands):
+            if self.defuse.is_in_front(operand, op):
+                continue
             if not self.defuse.is_defined(operand):
                 yield finding(
                     f"operand #{number} is not defined in this module",
@@ -254,13 +256,31 @@ def malformations(op: Operation) -> Iterator[Diagnostic]:
     if isinstance(op, UnregisteredOp):
         return
     definition = op.definition
-    for noun, name, apart, groups, values in (
-        ("operand", OPERAND_SEGMENTS, definition.operand_segments, definition.operands, op.operands),
-        ("result", RESULT_SEGMENTS, definition.result_segments, definition.results, op.results),
+    if definition.is_plain and _fits_plainly(op, definition):
+        if definition.attributes:
+            yield from _attributes(op, definition)
+        return
+    for noun, name, apart, groups, values, bounds_of in (
+        (
+            "operand",
+            OPERAND_SEGMENTS,
+            definition.operand_segments,
+            definition.operands,
+            op.operands,
+            definition.operand_bounds,
+        ),
+        (
+            "result",
+            RESULT_SEGMENTS,
+            definition.result_segments,
+            definition.results,
+            op.results,
+            definition.result_bounds,
+        ),
     ):
         segments = op.attributes.get(name) if apart else None
-        wrong = tuple(_segments(noun, name, len(groups), segments))
-        yield from wrong or _groups(noun, groups, values, segments)
+        wrong = tuple(_segments(noun, name, len(groups), segments)) if apart else ()
+        yield from wrong or _groups(noun, groups, values, partial(bounds_of, len(values), segments))
     yield from _attributes(op, definition)
     if len(op.successors) != definition.successors:
         yield finding(
@@ -286,6 +306,20 @@ def malformations(op: Operation) -> Iterator[Diagnostic]:
                     "region #0 failed to verify constraint: region with 1 blocks",
                     "write a block with its terminator between the braces",
                 )
+
+
+def _fits_plainly(op: Operation, definition: OpDef) -> bool:
+    """Whether a plain operation has the declared numbers of everything, and values of declared types."""
+    operands, results = op.operands, op.results
+    return (
+        len(operands) == len(definition.operands)
+        and len(results) == len(definition.results)
+        and not op.regions
+        and not op.successors
+        and not definition.has(SINGLE_BLOCK)
+        and all(d.constraint.accepts(v.type) for d, v in zip(definition.operands, operands, strict=True))
+        and all(d.constraint.accepts(v.type) for d, v in zip(definition.results, results, strict=True))
+    )
 
 
 def well_formed(op: Operation) -> bool:
@@ -317,10 +351,10 @@ def _groups(
     noun: str,
     groups: Sequence[OperandDef | ResultDef],
     values: Sequence[Value],
-    segments: Attribute | None,
+    bounds_of: Callable[[], tuple[tuple[int, int], ...]],
 ) -> Iterator[Diagnostic]:
     try:
-        bounds = group_bounds(groups, len(values), segments)
+        bounds = bounds_of()
     except ValueError as error:
         yield finding(_wrong_count(noun, groups, len(values)) or str(error), _declared(noun, groups))
         return

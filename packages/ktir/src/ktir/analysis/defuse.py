@@ -57,6 +57,14 @@ class DefUse:
         found = self._definer.get(value)
         return self._block.get(found) if isinstance(found, Operation) else found
 
+    def is_in_front(self, value: Value, op: Operation) -> bool:
+        """Whether `value` is defined in the block of `op`, in front of it: it is available there."""
+        found = self._definer.get(value)
+        here = self._block.get(op)
+        if isinstance(found, Operation):
+            return self._block.get(found) is here and self._order[found] < self._order[op]
+        return found is not None and found is here
+
     def is_defined(self, value: Value) -> bool:
         """Whether `value` is defined somewhere below the root."""
         return value in self._definer
