@@ -282,9 +282,9 @@ def call_astype(draw: Draw) -> Call:
     x = array(draw, ALL, small=True)
     target = draw(st.sampled_from(ALL))
     if x.dtype.kind == "f" and target not in FLOATS:
-        x = np.nan_to_num(x, posinf=3, neginf=-3)
+        x = np.asarray(np.nan_to_num(x, posinf=3, neginf=-3))
         if target.startswith("u"):
-            x = np.abs(x)
+            x = np.asarray(np.abs(x))
     return [x, Named(target)], {}
 
 
@@ -767,6 +767,19 @@ def test_signatures() -> None:
             mine = getattr(xp.Array, name)
             if name not in ("__init__", "__new__"):
                 assert [n for n, _ in parameters(mine)] == [n for n, _ in parameters(method)], name
+
+
+def test_what_is_no_array_is_refused_by_name() -> None:
+    checked = 0
+    for name in CASES:
+        ours = function(xp, name)
+        first = next(iter(inspect.signature(ours).parameters.values()))
+        if first.name in ("x", "x1", "condition"):
+            more = [xp.ones(3)] if len(parameters(ours)) > 1 and parameters(ours)[1][0] == "x2" else []
+            with pytest.raises(TypeError, match=f"{name.split('.')[-1]} needs (an array|arrays)"):
+                ours([1.0, 2.0], *more)
+            checked += 1
+    assert checked > 100
 
 
 @given(data=st.data())

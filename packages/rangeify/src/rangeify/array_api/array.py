@@ -6,8 +6,10 @@ Nothing is computed when an expression is written; ``bool``, ``int``, ``float``,
 
 from __future__ import annotations
 
+import functools
 import types
-from typing import Any, Final, Self
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -369,6 +371,22 @@ class Array:
 
     def __imatmul__(self, other: Any, /) -> Self:
         return self._inplace(self @ other)
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def array_function(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A decorator: the first argument must be an array. Raises TypeError naming the function otherwise."""
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if args and not isinstance(args[0], Array):
+            raise TypeError(f"{function.__name__} needs an array, not {type(args[0]).__name__}")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def pair(x1: Array | Any, x2: Array | Any, kind: str, name: str) -> tuple[UOp, UOp]:

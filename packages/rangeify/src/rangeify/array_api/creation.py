@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array
+from rangeify.array_api.array import Array, array_function
 from rangeify.errors import ShapeError, UnsupportedError
 from rangeify.reduction import arange as _counter
 from rangeify.storage import DEFAULT_DEVICE, dtype_of, numpy_dtype
@@ -148,21 +148,25 @@ def empty(shape: int | Sequence[int], *, dtype: DType | None = None, device: Any
     return zeros(shape, dtype=dtype, device=device)
 
 
+@array_function
 def full_like(x: Array, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
     """A constant of the shape and dtype of x."""
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
+@array_function
 def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
     """Zeros of the shape and dtype of x."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
+@array_function
 def ones_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
     """Ones of the shape and dtype of x."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
+@array_function
 def empty_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
     """Zeros of the shape and dtype of x; the values mean nothing."""
     return full_like(x, 0, dtype=dtype, device=device)
@@ -261,11 +265,13 @@ def _triangle(x: Array, k: int, lower: bool) -> Array:
     return Array.of(keep.where(x.node, UOp.const(0, x.dtype)))
 
 
+@array_function
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles of a stack of matrices, up to diagonal `k`."""
     return _triangle(x, k, lower=True)
 
 
+@array_function
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles of a stack of matrices, from diagonal `k`."""
     return _triangle(x, k, lower=False)

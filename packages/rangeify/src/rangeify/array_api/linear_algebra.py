@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array
+from rangeify.array_api.array import Array, array_function
 from rangeify.array_api.elementwise import abs as magnitude
 from rangeify.array_api.manipulation import axes_of, axis_of
 from rangeify.errors import ShapeError
@@ -24,17 +24,20 @@ def _promoted(x1: Array, x2: Array, name: str) -> tuple[UOp, UOp, DType]:
     return x1.node.cast(dtype), x2.node.cast(dtype), dtype
 
 
+@array_function
 def matmul(x1: Array, x2: Array, /) -> Array:
     """The product of stacks of matrices (or vectors), in the promoted dtype."""
     a, b, dtype = _promoted(x1, x2, "matmul")
     return Array.of(_matmul(a, b).cast(dtype))
 
 
+@array_function
 def matrix_transpose(x: Array, /) -> Array:
     """The transposes of a stack of matrices."""
     return x.mT
 
 
+@array_function
 def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
     """The sum of products over the last axes of x1 and the first of x2, or over named pairs of axes."""
     a, b, dtype = _promoted(x1, x2, "tensordot")
@@ -57,6 +60,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     return Array.of(_matmul(p, q).cast(dtype).reshape(shape))
 
 
+@array_function
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis (counted from the end); the other axes broadcast."""
     a, b, _ = _promoted(x1, x2, "vecdot")
@@ -71,6 +75,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 # the extension ----------------------------------------------------------------------------------
 
 
+@array_function
 def outer(x1: Array, x2: Array, /) -> Array:
     """All products of two vectors."""
     a, b, _ = _promoted(x1, x2, "outer")
@@ -79,6 +84,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
     return Array.of(a.reshape(x1.size, 1) * b.reshape(1, x2.size))
 
 
+@array_function
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     """The diagonals of a stack of matrices, by movement alone."""
     if x.ndim < 2:
@@ -94,6 +100,7 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     return Array.of(skewed[..., 0])
 
 
+@array_function
 def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     """The sums of the diagonals of a stack of matrices."""
     dtypes.require(x.dtype, "numeric", "trace")
@@ -102,6 +109,7 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     return Array.of(line.sum(line.ndim - 1))
 
 
+@array_function
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of three along an axis; the other axes broadcast."""
     a, b, _ = _promoted(x1, x2, "cross")
@@ -117,6 +125,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     return Array.of(parts[0].cat(*parts[1:], dim=place))
 
 
+@array_function
 def vector_norm(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
 ) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array
+from rangeify.array_api.array import Array, array_function
 from rangeify.array_api.dtypes import FloatInfo, IntInfo
 from rangeify.errors import ShapeError, UnsupportedError
 from uopgraph import DType
@@ -37,6 +37,7 @@ def axes_of(axis: int | Sequence[int] | None, ndim: int, function: str) -> tuple
 # data types -------------------------------------------------------------------------------------
 
 
+@array_function
 def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Array:
     """x in another dtype; `copy` makes no difference that can be observed."""
     target = dtypes.as_dtype(dtype, "astype")
@@ -90,6 +91,7 @@ def broadcast_arrays(*arrays: Array) -> list[Array]:
     return [broadcast_to(a, shape) for a in arrays]
 
 
+@array_function
 def broadcast_to(x: Array, /, shape: Sequence[int]) -> Array:
     """x in a shape that it broadcasts to."""
     target = tuple(shape)
@@ -98,16 +100,19 @@ def broadcast_to(x: Array, /, shape: Sequence[int]) -> Array:
     return Array.of(x.node.expand(target) if target else x.node)
 
 
+@array_function
 def reshape(x: Array, /, shape: Sequence[int], *, copy: bool | None = None) -> Array:
     """The same elements in row-major order; one size may be -1."""
     return Array.of(x.node.reshape(tuple(shape)))
 
 
+@array_function
 def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """x with a new axis of size 1."""
     return Array.of(x.node.unsqueeze(axis_of(axis, x.ndim + 1, "expand_dims")))
 
 
+@array_function
 def squeeze(x: Array, /, axis: int | Sequence[int]) -> Array:
     """x without axes of size 1."""
     dropped = axes_of(axis, x.ndim, "squeeze")
@@ -116,6 +121,7 @@ def squeeze(x: Array, /, axis: int | Sequence[int]) -> Array:
     return Array.of(x.node.reshape(tuple(s for i, s in enumerate(x.shape) if i not in dropped)))
 
 
+@array_function
 def permute_dims(x: Array, /, axes: Sequence[int]) -> Array:
     """Axis i of the result is axis ``axes[i]`` of x."""
     order = [axis_of(a, x.ndim, "permute_dims") for a in axes]
@@ -124,6 +130,7 @@ def permute_dims(x: Array, /, axes: Sequence[int]) -> Array:
     return Array.of(x.node.permute(tuple(order)))
 
 
+@array_function
 def moveaxis(x: Array, source: int | Sequence[int], destination: int | Sequence[int], /) -> Array:
     """Axes moved to other places; the others keep their order."""
     listed = [(a,) if isinstance(a, int) else tuple(a) for a in (source, destination)]
@@ -136,6 +143,7 @@ def moveaxis(x: Array, source: int | Sequence[int], destination: int | Sequence[
     return Array.of(x.node.permute(tuple(order)))
 
 
+@array_function
 def flip(x: Array, /, *, axis: int | Sequence[int] | None = None) -> Array:
     """x reversed along axes (all by default)."""
     return Array.of(x.node.flip(axes_of(axis, x.ndim, "flip")))
@@ -169,6 +177,7 @@ def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
     return concat([Array.of(a.node.unsqueeze(place)) for a in arrays], axis=place)
 
 
+@array_function
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices of x along an axis."""
     place = axis_of(axis, x.ndim, "unstack")
@@ -176,6 +185,7 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(x[(*lead, i)] for i in range(x.shape[place]))
 
 
+@array_function
 def roll(x: Array, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Array:
     """Elements moved along axes, those that leave come in at the other end; over the flat array for None."""
     if axis is None:
@@ -199,6 +209,7 @@ def roll(x: Array, /, shift: int | Sequence[int], *, axis: int | Sequence[int] |
     return out
 
 
+@array_function
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
     """Each element several times; `repeats` is a number, or an array of numbers that is computed here."""
     if axis is None:
@@ -233,6 +244,7 @@ def _repeat_each(x: Array, counts: Sequence[int], axis: int) -> Array:
     return concat(parts, axis=axis)
 
 
+@array_function
 def tile(x: Array, repetitions: Sequence[int], /) -> Array:
     """x repeated as a whole along each axis."""
     times = tuple(repetitions)

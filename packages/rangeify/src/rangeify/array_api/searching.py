@@ -11,7 +11,7 @@ from typing import Any
 
 from rangeify import gather
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, pair
+from rangeify.array_api.array import Array, array_function, pair
 from rangeify.array_api.creation import counter
 from rangeify.array_api.manipulation import axis_of
 from rangeify.errors import ShapeError
@@ -55,16 +55,19 @@ def _first(x: Array, axis: int | None, keepdims: bool, least: bool, name: str) -
     return Array.of(found.reshape(kept))
 
 
+@array_function
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The first position of the greatest value, or of the first nan; in the flat array for None."""
     return _first(x, axis, keepdims, least=False, name="argmax")
 
 
+@array_function
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The first position of the least value, or of the first nan; in the flat array for None."""
     return _first(x, axis, keepdims, least=True, name="argmin")
 
 
+@array_function
 def where(condition: Array, x1: Any, x2: Any, /) -> Array:
     """x1 where the condition is true, else x2."""
     dtypes.require(condition.dtype, "bool", "where")
@@ -108,17 +111,20 @@ def _order(x: Array, axis: int, descending: bool, name: str) -> tuple[UOp, int]:
     return here.where(source, UOp.const(0, dtypes.DEFAULT_INT)).sum(place + 1).contiguous(), place
 
 
+@array_function
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The positions that sort x along an axis, always stably; nan is greater than everything."""
     return Array.of(_order(x, axis, descending, "argsort")[0])
 
 
+@array_function
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """x sorted along an axis, always stably; nan is greater than everything."""
     order, place = _order(x, axis, descending, "sort")
     return Array.of(gather.take_along_axis(x.node, order, place)) if x.size else Array.of(x.node)
 
 
+@array_function
 def searchsorted(x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None) -> Array:
     """For each value of x2 the place in the sorted vector x1 before (left) or behind (right) equal values."""
     if side not in ("left", "right"):
@@ -147,6 +153,7 @@ def take_index(indices: Array, name: str) -> UOp:
     return indices.node
 
 
+@array_function
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """The elements along an axis at a vector of indices, negative ones counted from the end."""
     if axis is None:
@@ -163,6 +170,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     return Array.of(gather.take(x.node, index, place))
 
 
+@array_function
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """``out[..., k, ...] = x[..., indices[..., k, ...], ...]`` along an axis; the other axes broadcast."""
     dtypes.require(indices.dtype, "integral", "take_along_axis")
