@@ -249,6 +249,30 @@ class TestHandOver:
             run_ktir(kernel(""), args=args, strict=True)
 
 
+def test_a_long_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happened before the history became too long to keep is still known."""
+    monkeypatch.setattr("spyresim.sequential.order.MAX_LOG", 3)
+    lines = [
+        "%c0 = arith.constant 0 : index",
+        "%t = ktdp.get_compute_tile_id : index",
+        *(k.view(f"{name}v", name, (4, 64)) for name in "pq"),
+        k.tile("pt", "pv", "%t, %c0", (4, 64), (1, 64)),
+        k.tile("qt", "qv", "%t, %c0", (4, 64), (1, 64)),
+        k.tile("last", "qv", "3, %c0", (4, 64), (1, 64)),
+        *(
+            line
+            for n in range(6)
+            for line in (k.load(f"x{n}", "pt", (1, 64)), k.store(f"x{n}", "qt", (1, 64)))
+        ),
+    ]
+    args = {"p": RNG.normal(size=(4, 64)).astype(np.float16)}
+    good = run_ktir(module(k.function("%p: index, %q: index", lines, [4])), args=args, strict=True)
+    assert np.array_equal(good.outputs["q"], args["p"])
+    bad = module(k.function("%p: index, %q: index", [*lines, k.load("y", "last", (1, 64))], [4]))
+    with pytest.raises(ConflictFault, match=r"tile 0 reads what tile 3 has written|another tile reads"):
+        run_ktir(bad, args={**args, "q": args["p"]}, strict=True)
+
+
 # -- stores to one place
 
 

@@ -15,7 +15,7 @@ from dfsched.architecture import Architecture
 from dfsched.architecture.loading import load_architecture
 from ktir.interface import ConstantBuffer, constant_buffers
 from spyrert import Runtime, SpyreCode
-from spyrert.errors import SpyreError
+from spyrert.errors import ComputeFault, SpyreError
 from spyrert.spyrecode import ArgSpec, LaunchSpec
 from spyrert.spyrecode import Role as ArgRole
 from spyrert.tensor import DeviceTensor
@@ -88,7 +88,7 @@ def _launch(
         runtime.synchronize()
         error = ticket.error
     except SpyreError as failure:
-        if not simulated.runs and not runtime.refused_launches:
+        if not isinstance(failure, ComputeFault) and not simulated.runs and not runtime.refused_launches:
             raise
         error = failure
     if error is not None:

@@ -22,6 +22,7 @@ from ktir.errors import KtirError
 from ktir.interface import Argument
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
+from spyrert.errors import SpyreError
 from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError
 from spyresim.ktir_level import run_ktir
 from spyresim.meaning.formats import Array
@@ -358,7 +359,7 @@ def _outcome(
 ) -> LevelOutcome:
     try:
         result = run()
-    except (SpyresimError, KtirError, dfsched.DfschedError) as error:
+    except (SpyresimError, KtirError, dfsched.DfschedError, SpyreError) as error:
         return LevelOutcome(level, after, error=f"{type(error).__name__}: {error}")
     difference = differences(meaning.outputs, result.outputs, rounding)
     return LevelOutcome(level, after, difference, cycles=result.report.cycles)

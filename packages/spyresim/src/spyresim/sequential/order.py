@@ -29,6 +29,9 @@ __all__ = ["FINE", "Hazard", "OrderShadow"]
 FINE = 2
 """Bytes per entry once tiles have met in a stick; one where a memory has elements of one byte."""
 
+MAX_LOG = 1 << 16
+"""Accesses that are remembered for a replay; one more, and the memory is looked at finely."""
+
 Shadow = npt.NDArray[np.int32]
 Blocks = npt.NDArray[np.int64]
 
@@ -146,7 +149,7 @@ class OrderShadow:
             self._grain = access.item
             self._writes, self._reads = self._writes.halved(), self._reads.halved()
         blocks = self._blocks(access, sticks)
-        if self._log is not None and self._meets(event, blocks):
+        if self._log is not None and (len(self._log) >= MAX_LOG or self._meets(event, blocks)):
             self._refine(min(FINE, access.item, *(e.access.item for e in self._log)))
             blocks = self._blocks(access, sticks)
         if self._log is not None:
