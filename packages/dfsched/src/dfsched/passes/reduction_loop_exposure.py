@@ -209,27 +209,15 @@ class _Exposure:
         shape = type.static_shape()
         indices: tuple[Value, ...] = ()
         lead: tuple[AffineExpr, ...] = ()
-        if parallel is not None:  # instances run at the same time, so each point has a buffer of its own
-            trips = self._trips(parallel)
-            shape = (*trips, *shape)
-            indices = tuple(parallel.body.block.arguments[: len(trips)])
-            lead = tuple(Dim(i) for i in range(len(trips)))
+        if parallel is not None:  # instances run at the same time, so each has a buffer of its own
+            shape = (parallel.num_instances.value, *shape)
+            indices, lead = (parallel.instance,), (Dim(0),)
         buffer = OpResult(MemRefType(shape, type.element, None, memory))
         self.buffers.append(build.alloc(buffer))
         map = AffineMap(len(indices), 0, (*lead, *([Const(0)] * type.rank)))
         cell = Cell(buffer, map, indices, shape)
         self.targets.setdefault(result, []).append(_Port(writer, cell))
         self.sources[result] = _Port(self._reader(buffer), cell)
-
-    def _trips(self, parallel: Parallel) -> tuple[int, ...]:
-        from dfsched.passes.index_arithmetic import constant_value
-
-        trips = [constant_value(value, self.definitions) for value in parallel.upper]
-        if None in trips:
-            raise ScheduleError.at(
-                parallel.location, "a loop that is spread over instances must have a constant trip count here"
-            )
-        return tuple(trip for trip in trips if trip is not None)
 
     def _scratch(self) -> tuple[Attribute, str]:
         """The memory beside the queues, and the unit that stores results there."""
