@@ -50,9 +50,20 @@ def tiled_plan(
         tile_sizes=tuple(sizes),
         buffer_depths=(depth,) * len(nest.operands),
         sunk_loops=len(points),
+        hoisted=_hoisted(nest),
         instance_loop=loop,
         instances=1 if loop is None else count,
         limit=limit,
+    )
+
+
+def _hoisted(nest: NestFacts) -> tuple[int, ...]:
+    """Loads that some loop does not change: they move as far out as that holds."""
+    loops = len(nest.trips)
+    return tuple(
+        number
+        for number, operand in enumerate(nest.operands)
+        if not operand.is_store and len(operand.dims) < loops
     )
 
 

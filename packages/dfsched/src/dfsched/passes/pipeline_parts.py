@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from dfsched.dialects.ktdf import FifoAllocate, FifoSlotType
-from dfsched.passes.ir_tools import Definitions
+from dfsched.dialects.ktdf import FifoAllocate, FifoSlotType, Pipeline, Private
+from dfsched.passes.ir_tools import Definitions, substitute
 from dfsched.passes.memory_accesses import Root, is_injective, root_of, tile_of, view_of
 from ktir.dialects import ktdp, linalg
-from ktir.ir import Operation, OpResult, Value
+from ktir.ir import Operation, OpResult, Region, Value
 from ktir.types import FloatType, IntegerType, MemRefType, Type
 
-__all__ = ["Place", "allocations", "element_of", "place_of", "scalar_types"]
+__all__ = ["Place", "allocations", "element_of", "place_of", "scalar_types", "without_unused"]
 
 
 @frozen
@@ -70,3 +70,21 @@ def scalar_types(generic: linalg.Generic) -> list[Type]:
         for op in region.block.operations:
             found += [value.type for value in (*op.results, *op.operands)]
     return [type for type in found if isinstance(type, FloatType | IntegerType)]
+
+
+def without_unused(pipeline: Pipeline, stages: Sequence[Operation]) -> Pipeline:
+    """The pipeline with other stages; resources that none uses are dropped (scheduler spec 3.0.4)."""
+    private = pipeline.private
+    if private is None:
+        return pipeline.replace(regions=[Region.of(stages)])
+    used = {value for stage in stages for op in stage.walk() for value in op.operands}
+    pairs = [(r, v) for r, v in zip(private.results, private.yielded, strict=True) if r in used]
+    wanted = {value for _, value in pairs}
+    kept: list[Operation] = []
+    for op in reversed(private.body.block.operations[:-1]):
+        if not wanted.isdisjoint(op.results):
+            kept.append(op)
+            wanted.update(value for inner in op.walk() for value in inner.operands)
+    new = Private.of(kept[::-1], [value for _, value in pairs])
+    mapping: dict[Value, Value] = {old: result for (old, _), result in zip(pairs, new.results, strict=True)}
+    return pipeline.replace(regions=[Region.of([new, *(substitute(stage, mapping) for stage in stages)])])

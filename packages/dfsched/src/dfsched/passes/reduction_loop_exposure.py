@@ -58,7 +58,7 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks, substitute
-from dfsched.passes.pipeline_parts import allocations
+from dfsched.passes.pipeline_parts import allocations, without_unused
 from dfsched.passes.reductions import combine_of, neutral_element
 from dfsched.passes.slab_nests import collapsed
 from dfsched.passes.subscripts import Subscripts
@@ -277,7 +277,7 @@ class _Exposure:
             elif stage not in self.coupled:
                 stages.append(stage)
         stages = _topological([s for s in stages if isinstance(s, Stage)])
-        return [_with_private(self.pipeline, stages)]
+        return [without_unused(self.pipeline, stages)]
 
 
 def inside_order(stages: Sequence[Stage]) -> list[Value]:
@@ -297,24 +297,6 @@ def _topological(stages: Sequence[Stage]) -> list[Operation]:
         waiting.remove(ready)
         done.append(ready)
     return done
-
-
-def _with_private(pipeline: Pipeline, stages: Sequence[Operation]) -> Pipeline:
-    """The pipeline with other stages; resources that none uses are dropped (scheduler spec 3.0.4)."""
-    private = pipeline.private
-    if private is None:
-        return pipeline.replace(regions=[Region.of(stages)])
-    used = {value for stage in stages for op in stage.walk() for value in op.operands}
-    pairs = [(r, v) for r, v in zip(private.results, private.yielded, strict=True) if r in used]
-    wanted = {value for _, value in pairs}
-    kept: list[Operation] = []
-    for op in reversed(private.body.block.operations[:-1]):
-        if not wanted.isdisjoint(op.results):
-            kept.append(op)
-            wanted.update(value for inner in op.walk() for value in inner.operands)
-    new = Private.of(kept[::-1], [value for _, value in pairs])
-    mapping: dict[Value, Value] = {old: result for (old, _), result in zip(pairs, new.results, strict=True)}
-    return pipeline.replace(regions=[Region.of([new, *(substitute(stage, mapping) for stage in stages)])])
 
 
 def _unit(stage: Stage) -> str:

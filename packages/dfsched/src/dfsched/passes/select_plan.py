@@ -198,7 +198,6 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
             f"the plan spreads loop {nest.instance_loop} of {loops} over {nest.instances} instances",
         )
     missing = [
-        (bool(nest.hoisted), "hoisted", "broadcast-promotion"),
         (nest.accumulator is not None, "accumulator", "map-reduction-partials"),
     ]
     for asked, name, needed in missing:
