@@ -67,6 +67,8 @@ class ConstructAccessTile(Operation):
         if map.num_operands != len(self.indices):
             return False
         dims, symbols = self.indices[: map.num_dims], self.indices[map.num_dims :]
+        if map.is_identity and len(set(dims)) == len(dims):
+            return True
         return _named_in_order((map,), dims, "d") and _named_in_order((map,), symbols, "s")
 
     @classmethod
