@@ -325,7 +325,7 @@ class ReinterpretCast(_Strided):
                     f"the sizes are [{', '.join(map(_shown, sizes))}], the result is {result}",
                 )
         offset, strides = _layout_of(result)
-        if strides is None:
+        if strides is None or len(self.static_strides) != result.rank:
             return
         stated = static_values(self.static_offsets)
         if len(stated) == 1 and stated[0] != offset:

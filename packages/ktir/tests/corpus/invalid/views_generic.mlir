@@ -41,7 +41,7 @@ func.func @f(%p: index, %n: index) {
 // -----
 
 func.func @f(%p: index, %n: index) {
-  // expected-error@below {{'ktdp.construct_memory_view' op segment sizes [1, 1] do not fit 2 values in 3 groups}}
+  // expected-error@below {{'ktdp.construct_memory_view' op 'operandSegmentSizes' attribute for specifying operand segments must have 3 elements, but got 2}}
   %v = "ktdp.construct_memory_view"(%p, %n) <{coordinate_set = affine_set<(d0) : (d0 >= 0, -d0 + 31 >= 0)>, memory_space = #ktdp.memory_space<global>, operandSegmentSizes = array<i32: 1, 1>, static_sizes = array<i64: 32>, static_strides = array<i64: 1>}> : (index, index) -> memref<32xf16>
   return
 }
