@@ -11,7 +11,10 @@ from levels import assert_same, random_arguments
 
 import dfsched
 import ktir
+from dfsched.dialects.agen import CompositeLoadAndStore
+from dfsched.dialects.dataflow import ProgramUnit
 from dfsched.dialects.ktdf import Parallel, Pipeline
+from ktir.dialects import scf
 from spyresim import run_dataflow, run_device, run_ktir
 from spyresim.engine import Options
 
@@ -153,6 +156,31 @@ def test_ragged_rows_cost_little(columns: int) -> None:
 @pytest.mark.parametrize("shape", [(1,), (5,), (65,), (1, 1), (3, 2), (1, 300), (2, 3, 5, 67)])
 def test_small_and_odd_shapes(shape: tuple[int, ...]) -> None:
     cycles(compiled(kernel(shape, ADD)))
+
+
+CENTRED = """%low = arith.constant 0xFC00 : f16
+%lows = tensor.splat %low : tensor<8xf16>
+%e = tensor.empty() : T
+%m = linalg.reduce ins(%a : T) outs(%lows : tensor<8xf16>) dimensions = [1] (%in: f16, %acc: f16) {
+  %g = arith.maximumf %in, %acc : f16
+  linalg.yield %g : f16
+}
+%mb = linalg.broadcast ins(%m : tensor<8xf16>) outs(%e : T) dimensions = [1]
+%z = arith.subf %a, %mb : T"""
+
+
+def test_rows_that_are_no_whole_vectors_are_copied_by_the_tile() -> None:
+    """Full vectors and the rest of every row: two requests a tile, not two a row."""
+    made = compiled(kernel((8, 200), CENTRED, "a"), tile_sizes=4)
+    cycles(made)
+    units = [op for m in made.dataflow_ir.values() for op in m.walk() if isinstance(op, ProgramUnit)]
+    counts = sorted(sum(isinstance(o, CompositeLoadAndStore) for o in unit.walk()) for unit in units)
+    assert counts[-2:] == [2, 2]
+    for unit in units:
+        for loop in (op for op in unit.walk() if isinstance(op, scf.For)):
+            inside = [op for op in loop.walk() if isinstance(op, scf.For)]
+            has_copies = any(isinstance(op, CompositeLoadAndStore) for op in loop.walk())
+            assert not has_copies or len(inside) == 1  # the loop over tiles, and no loop over rows in it
 
 
 def test_the_same_program_and_plan_give_the_same_bytes() -> None:

@@ -167,11 +167,56 @@ def _advance(cell: Cell, loop: _Loop) -> tuple[int, ...]:
 
 def _independent(copies: Sequence[_Copy], nests: CopyNests) -> bool:
     """Whether the copies may run one after the other instead of in turns."""
-    if len(copies) == 1:
-        return True
-    sources = [_place(copy.transfer.source, nests) for copy in copies]
+    sources = {_place(copy.transfer.source, nests) for copy in copies}
     targets = [_place(copy.transfer.dest, nests) for copy in copies]
-    return len(set(targets)) == len(targets) and set(sources).isdisjoint(targets)
+    if len(copies) > 1 and not sources.isdisjoint(targets):
+        return False
+    return all(
+        targets[i] != targets[j] or _apart(copies[i], copies[j]) for j in range(len(copies)) for i in range(j)
+    )
+
+
+def _apart(a: _Copy, b: _Copy) -> bool:
+    """Whether two copies into one memref write different parts of it, in all iterations of their loops.
+
+    True if in some dimension both start from the same values outside of the loops, and the ranges differ.
+    """
+    for first, second in zip(_ranges(a), _ranges(b), strict=True):
+        if first is None or second is None:
+            continue
+        (outside, low, high), (other, other_low, other_high) = first, second
+        if outside == other and (high < other_low or other_high < low):
+            return True
+    return False
+
+
+def _ranges(copy: _Copy) -> list[tuple[dict[Value, int], int, int] | None]:
+    """Per dimension of the target: factors of values outside of the loops, first and last index beside
+    them.
+    """
+    cell = copy.transfer.dest_cell
+    assert cell.map is not None
+    loops = {loop.variable: loop for loop in copy.loops}
+    found: list[tuple[dict[Value, int], int, int] | None] = []
+    for expr, size in zip(cell.map.results, cell.static_sizes, strict=True):
+        flat = linear(expr)
+        if flat is None or not flat.is_linear:
+            found.append(None)
+            continue
+        outside: dict[Value, int] = {}
+        low = high = flat.constant
+        for term, factor in flat.terms:
+            assert isinstance(term, Dim)
+            value = cell.indices[term.position]
+            loop = loops.get(value)
+            if loop is None:
+                outside[value] = outside.get(value, 0) + factor
+                continue
+            trips = loop.trips if isinstance(loop.trips, int) else loop.trips.full
+            ends = factor * loop.lower, factor * (loop.lower + loop.step * (trips - 1))
+            low, high = low + min(ends), high + max(ends)
+        found.append((outside, low, high + size - 1))
+    return found
 
 
 def _place(value: Value, nests: CopyNests) -> object:
