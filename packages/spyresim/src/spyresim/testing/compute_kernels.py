@@ -499,6 +499,18 @@ def _scalars() -> dict[str, str]:
             ],
         ).replace("@kernel()", "@kernel(%p_x: index, %p_y: index)"),
     }
+    again = "ktdp.load %t_y : <2x70xindex> -> tensor<2x70xf16>"
+    type = x.tensor(2)
+    found["stored, loaded and stored again"] = kernel(
+        {"x": x},
+        {"y": x},
+        [
+            f"%s = arith.addf %x, %x : {type}",
+            f"ktdp.store %s, %t_y : {type}, <2x70xindex>",
+            f"%z = {again}",
+            f"%y = arith.mulf %z, %x : {type}",
+        ],
+    )
     return found
 
 
