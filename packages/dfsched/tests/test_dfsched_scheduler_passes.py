@@ -289,7 +289,7 @@ def test_plans_that_cannot_be_carried_out() -> None:
     """A pinned decision that does not fit the nest says so; unknown fields are refused."""
     module = ktir.parse(BLEND)
     for pins, message in (
-        ({"hoisted": (0,)}, "needs the pass 'broadcast-promotion', which is not built yet"),
+        ({"hoisted": (2,)}, r"'hoisted' must name loads of the nest, \[0, 1\], not \(2,\)"),
         ({"accumulator": "L1"}, "needs the pass 'map-reduction-partials'"),
         ({"colour": 1}, "a plan has no field 'colour'"),
         ({"local_schedule_0[0].colour": 1}, "a plan has no field 'colour'"),

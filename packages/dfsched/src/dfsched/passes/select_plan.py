@@ -197,6 +197,12 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
             function.location,
             f"the plan spreads loop {nest.instance_loop} of {loops} over {nest.instances} instances",
         )
+    loads = {number for number, operand in enumerate(facts.operands) if not operand.is_store}
+    if not isinstance(nest.hoisted, tuple) or not loads.issuperset(nest.hoisted):
+        raise ScheduleError.at(
+            function.location,
+            f"plan field 'hoisted' must name loads of the nest, {sorted(loads)}, not {nest.hoisted}",
+        )
     missing = [
         (nest.accumulator is not None, "accumulator", "map-reduction-partials"),
     ]
