@@ -514,6 +514,53 @@ def _scalars() -> dict[str, str]:
     return found
 
 
+def _loop(bound: str, row_numbers: bool) -> str:
+    """A softmax of two rows per iteration of a kernel loop; `row_numbers`: each row has its number added."""
+    type, row, shape, block = "tensor<2x130xf16>", "tensor<2xf16>", (12, 130), (2, 130)
+    body = [line.replace("%M", type).replace("%R", row) for line in SOFTMAX]
+    if row_numbers:
+        map = "(d0, d1) -> (d0, d1)"
+        number = [
+            "%i = linalg.index 0 : index",
+            "%g = arith.addi %i, %r : index",
+            "%h = arith.index_cast %g : index to i32",
+            "%f = arith.sitofp %h : i32 to f16",
+            "%v = arith.addf %a0, %f : f16",
+            "linalg.yield %v : f16",
+        ]
+        body.append(generic([("%y", type, map)], ("w", "%e", type, map), [_PAR, _PAR], number))
+    lines = [
+        "%zero = arith.constant 0 : index",
+        "%one = arith.constant 1 : index",
+        "%two = arith.constant 2 : index",
+        "%three = arith.constant 3 : index",
+        "%six = arith.constant 6 : index",
+        "%tile = ktdp.get_compute_tile_id : index",
+        "%base = arith.muli %tile, %six : index",
+        view("v_x", "p_x", shape),
+        view("v_y", "p_y", shape),
+        f"scf.for %s = %zero to {bound} step %one {{",
+        "%o = arith.muli %s, %two : index",
+        "%r = arith.addi %base, %o : index",
+        tile("t_x", "v_x", "%r, %zero", shape, block),
+        tile("t_y", "v_y", "%r, %zero", shape, block),
+        load("x", "t_x", block),
+        *body,
+        store("w" if row_numbers else "y", "t_y", block),
+        "}",
+    ]
+    extra = ", %count: index" if bound == "%count" else ""
+    return function(f"%p_x: index, %p_y: index{extra}", lines, [2])
+
+
+def _loops() -> dict[str, str]:
+    return {
+        "softmax in a loop": _loop("%three", False),
+        "softmax in a loop with a bound from outside": _loop("%count", False),
+        "a loop variable in a computation": _loop("%three", True),
+    }
+
+
 def _block(source: str, target: str, operation: str, suffix: str = "") -> list[str]:
     """A load, an operation and a store of two rows per tile of 4x64 arrays, with views of their own."""
     lines = ["%two = arith.constant 2 : index", "%base = arith.muli %tile, %two : index"]
@@ -542,5 +589,6 @@ KERNELS: Mapping[str, str] = {
     **_indices(),
     **_shapes(),
     **_scalars(),
+    **_loops(),
 }
 """Kernels by name."""
