@@ -22,7 +22,7 @@ from ktir.location import Location
 from ktir.opdef import ISOLATED, TERMINATOR, OpDef
 from ktir.parser.attributes import Alias, AttributeParser, Environment
 from ktir.parser.suggestions import closest, for_operation
-from ktir.types import Type
+from ktir.types import FunctionType, Type
 
 if TYPE_CHECKING:
     from ktir.dialects.builtin import Module
@@ -32,6 +32,9 @@ _FAST_LINE = re.compile(
     rf'(?:%({_NAME}) = )?"([A-Za-z0-9_$.]+)"\(((?:%{_NAME}(?:, %{_NAME})*)?)\)'
     r"(?: <(\{[^\n]*?\})>)?(?: (\{[^\n]*?\}))? : ([^\n]*)(?=\n)"
 )
+_OPERANDS = re.compile(rf"\((%{_NAME}(?:, %{_NAME})*)?\)")
+_PROPERTIES = re.compile(r"\{[^\n]*?\}(?=>)")
+_REST_OF_LINE = re.compile(r"[^\n]*(?=\n)")
 _FAST_START = (TokenKind.VALUE_ID, TokenKind.STRING)
 
 DEFAULT_DIALECTS = ("builtin", "func")
@@ -338,11 +341,11 @@ class OpParser(AttributeParser):
             message = f"unregistered operation '{name}' found in a registered dialect"
             raise self.error_at(start, message, *for_operation(name, self.context))
         self._definition = None
-        operands = self.parse_comma_list("(", ")", self.parse_operand)
+        operands = self._operands_between_brackets()
         successors = self.parse_comma_list("[", "]", self.parse_successor) if self.at("[") else []
         properties: dict[str, Attribute] = {}
         if self.accept("<"):
-            properties = self._remembered_dictionary()
+            properties = self._known_properties() or self._remembered_dictionary()
             self.expect(">", "behind the properties")
         regions: list[Region] = []
         if self.at("("):
@@ -354,9 +357,7 @@ class OpParser(AttributeParser):
                 raise self.error_at(start, f"attribute '{key}' stands in properties and attributes")
         self.expect(":", "in front of the operation's type")
         types_at = self.offset
-        signature = self.parse_function_type()
-        text = self.environment.source.text[types_at : self.cursor.previous_end]
-        self.environment.signatures[text] = signature
+        signature = self._known_signature() or self._remembered_signature()
         if len(signature.inputs) != len(operands):
             raise self.error_at(
                 types_at, f"expected {len(operands)} operand types, but had {len(signature.inputs)}"
@@ -376,6 +377,43 @@ class OpParser(AttributeParser):
             op_name=name,
             inherent=frozenset(properties),
         )
+
+    # Text that was read before means the same again: these look it up instead of reading it token by token.
+
+    def _operands_between_brackets(self) -> list[Unresolved]:
+        """``(%a, %b)``, at once where it is spelled as printers do."""
+        found = _OPERANDS.match(self.environment.source.text, self.offset)
+        if found is None:
+            return self.parse_comma_list("(", ")", self.parse_operand)
+        uses: list[Unresolved] = []
+        offset = found.start() + 1
+        for use in found[1].split(", ") if found[1] else ():
+            uses.append(Unresolved(use[1:], None, offset))
+            offset += len(use) + 2
+        self.cursor.reset(found.end())
+        return uses
+
+    def _known_properties(self) -> dict[str, Attribute] | None:
+        found = _PROPERTIES.match(self.environment.source.text, self.offset)
+        known = None if found is None else self.environment.dictionaries.get(found[0])
+        if found is not None and known is not None:
+            self.cursor.reset(found.end())
+        return known
+
+    def _known_signature(self) -> FunctionType | None:
+        found = _REST_OF_LINE.match(self.environment.source.text, self.offset)
+        known = None if found is None else self.environment.signatures.get(found[0])
+        if found is not None and known is not None:
+            self.cursor.reset(found.end())
+        return known
+
+    def _remembered_signature(self) -> FunctionType:
+        start = self.offset
+        signature = self.parse_function_type()
+        self.environment.signatures[self.environment.source.text[start : self.cursor.previous_end]] = (
+            signature
+        )
+        return signature
 
     def _remembered_dictionary(self) -> dict[str, Attribute]:
         start = self.offset
