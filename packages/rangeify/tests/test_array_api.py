@@ -929,7 +929,7 @@ def basic_key(draw: Draw, shape: tuple[int, ...]) -> Any:
 
 
 @given(data=st.data())
-@pytest.mark.sweep(default=60, full=2_000)
+@pytest.mark.sweep(default=40, full=2_000)
 def test_basic_indexing(data: st.DataObject) -> None:
     """Against NumPy: reading, writing, and that nothing else sees the write."""
     x = array(data.draw, ALL)
@@ -952,7 +952,7 @@ def test_basic_indexing(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@pytest.mark.sweep(default=40, full=1_000)
+@pytest.mark.sweep(default=25, full=1_000)
 def test_integer_array_indexing(data: st.DataObject) -> None:
     """design 9: with integer arrays the last duplicate in row-major order wins, as in NumPy."""
     draw = data.draw

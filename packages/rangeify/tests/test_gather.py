@@ -52,7 +52,7 @@ def legal(x: Any, key: Any) -> Any:
 
 
 @given(data=st.data())
-@pytest.mark.sweep(default=80, full=3_000)
+@pytest.mark.sweep(default=40, full=3_000)
 def test_reads_and_writes(data: st.DataObject) -> None:
     """The same index on a Tensor and on an array; Tensors made before a write keep their value."""
     shape = data.draw(SIZES)
@@ -78,7 +78,7 @@ def test_reads_and_writes(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@pytest.mark.sweep(default=40, full=1_000)
+@pytest.mark.sweep(default=20, full=1_000)
 def test_writes_by_a_mask(data: st.DataObject) -> None:
     shape = data.draw(SIZES)
     used = data.draw(st.integers(1, len(shape)))

@@ -157,7 +157,7 @@ def damaged(value: Any, rng: random.Random) -> Any:
     return rng.choice(junk)
 
 
-@pytest.mark.sweep(default=600, full=20_000)
+@pytest.mark.sweep(default=300, full=20_000)
 def test_damaged_documents_are_refused_or_good(cases: int) -> None:
     """A reader of JSON text raises EncodingError and nothing else; what it accepts passes the specification."""
     whole = document()

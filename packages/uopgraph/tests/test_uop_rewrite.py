@@ -191,7 +191,7 @@ def random_nodes(rng: random.Random, n: int) -> list[UOp]:
 
 
 @pytest.mark.parametrize("name", MATCHERS)
-@pytest.mark.sweep(default=400, full=10_000)
+@pytest.mark.sweep(default=150, full=10_000)
 def test_compiled_and_interpreted_agree(name: str, cases: int) -> None:
     """uopgraph checklist 38."""
     pm = MATCHERS[name]

@@ -211,7 +211,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.sweep(default=40, full=1_000)
+@pytest.mark.sweep(default=20, full=1_000)
 def test_random_replays_end_in_the_result(mode: str, cases: int) -> None:
     """uopgraph checklist 76."""
     for seed in range(cases):
