@@ -197,6 +197,10 @@ def test_bounds_that_wrap_or_saturate() -> None:
     assert (wide + 1).vmax == 2**799
     assert ((wide % 7).vmin, (wide % 7).vmax) == (0, 6)
     assert (wide * 2 < wide * 2 + 1).vmin is False
+    beyond = UOp.variable("b", 0, 2**799 + 1)
+    assert beyond.vmax == 2**799
+    assert C.where(beyond, beyond * 2).vmax == 2**799  # no bound, not the bound of one branch
+    assert UOp.range(beyond, 7).vmax == 2**799
     empty = UOp.range(0, 5)
     assert (empty.vmin, empty.vmax) == (0, -1)
     assert (empty // 4).vmin <= (empty // 4).vmax

@@ -205,9 +205,12 @@ def bounds_of(node: UOp) -> Interval:
             return _where(node)
         case Ops.PARAM | Ops.BUFFER | Ops.ALLOC:
             known = node.arg.vmin_vmax
-            return full(dtype) if known is None else known
+            if known is None:
+                return full(dtype)
+            return fit(known[0], known[1], dtype) if dtype is dtypes.weakint else known
         case Ops.RANGE if dtype is not dtypes.void:
-            return (0, node.src[0]._cache["bounds"][1] - 1)
+            end = node.src[0]._cache["bounds"][1]
+            return (0, end if dtype is dtypes.weakint and end >= SATURATED else end - 1)
         case Ops.AFTER | Ops.INDEX if dtype is not dtypes.void:
             return node.src[0]._cache["bounds"]  # type: ignore[no-any-return]
         case Ops.STACK if node.src and not dtype.is_float:
