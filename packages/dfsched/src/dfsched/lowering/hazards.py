@@ -8,6 +8,8 @@ text order, so they cannot wait for each other in a circle:
 3. A pipeline stores to device memory that its next iteration loads: behind the storing stage.
 4. Pipelines in sequence: between them, for every pair of units of which one writes what the other uses; in a
    loop also behind the last one, and behind a single one whose buffer phases start over in every iteration.
+   Inside of a `parallel` only units of one instance meet: the others run other iterations, and not always as
+   many.
 
 Rules 2 and 3 do not guard the first or last iteration: both partners run the same loops, so an
 unconditional meeting always pairs up, which guards do not if a trip count is only known at run time or is
@@ -16,7 +18,7 @@ zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field
 
@@ -78,7 +80,7 @@ def place_signals(
                     for first in roots(load):
                         placement.meet(store, last, first)
     root = uses.root.regions[0].blocks[0]
-    _sequences(root, False, None, placement, Meetings(uses, architecture))
+    _sequences(root, False, None, {}, placement, Meetings(uses, architecture))
     return placement.after
 
 
@@ -169,12 +171,14 @@ def _sequences(
     block: Block,
     repeated: bool,
     loop: Operation | None,
+    instances: Mapping[Value, int],
     placement: _Placement,
     meetings: Meetings,
 ) -> None:
     """Rule 4 for a block and the blocks inside.
 
-    `repeated`: a loop runs the block more than once. `loop`: the one whose body the block is.
+    `repeated`: a loop runs the block more than once. `loop`: the one whose body the block is. `instances`:
+    of the units that a `parallel` around the block divides its iterations among.
     """
     seen: Accesses = {}
     previous: Operation | None = None
@@ -184,22 +188,33 @@ def _sequences(
         if not here:
             continue
         if previous is not None:
-            placement.meet_units(previous, meetings.pairs(seen, here))
+            placement.meet_units(previous, meetings.pairs(seen, here, instances))
         for query, accesses in here.items():
             seen[query] = [*seen.get(query, ()), *accesses]
         previous = op
         count += 1
         if isinstance(op, Pipeline):
             for stage in op.stages:  # pipelines in sequence inside of a stage; its own loop repeats them
-                _sequences(stage.body.block, repeated, None, placement, meetings)
+                _sequences(stage.body.block, repeated, None, instances, placement, meetings)
             continue
         inside = op if isinstance(op, scf.For | Parallel | scf.While) else None
+        shared = _instances(op, placement.units) if isinstance(op, Parallel) else instances
         for region in op.regions:
             for inner in region.blocks:
-                _sequences(inner, repeated or inside is not None, inside, placement, meetings)
+                _sequences(inner, repeated or inside is not None, inside, shared, placement, meetings)
     starts_over = loop is not None and previous is not None and _starts_over(previous, loop)
     if previous is not None and ((repeated and count > 1) or starts_over):
-        placement.meet_units(previous, meetings.pairs(seen, seen))
+        placement.meet_units(previous, meetings.pairs(seen, seen, instances))
+
+
+def _instances(parallel: Parallel, units: Mapping[Stage, Sequence[Value]]) -> dict[Value, int]:
+    """The instance of every unit of the stages below a `parallel`: stages list their units in that order."""
+    return {
+        query: instance
+        for stage in parallel.walk()
+        if isinstance(stage, Stage)
+        for instance, query in enumerate(units[stage])
+    }
 
 
 def _starts_over(op: Operation, loop: Operation) -> bool:

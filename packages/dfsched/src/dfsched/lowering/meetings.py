@@ -157,11 +157,15 @@ class Meetings:
             case _:
                 yield Access(unit, kind, writes)
 
-    def pairs(self, before: Accesses, after: Accesses) -> list[tuple[Value, ...]]:
-        """Pairs of different units of which one writes what the other uses."""
+    def pairs(
+        self, before: Accesses, after: Accesses, instances: Mapping[Value, int]
+    ) -> list[tuple[Value, ...]]:
+        """Pairs of different units, not of different instances, of which one writes what the other uses."""
         found: dict[frozenset[Value], tuple[Value, ...]] = {}
         for u, first in before.items():
             for v, second in after.items():
+                if instances.get(u) != instances.get(v):
+                    continue
                 if u is not v and any(self._conflict(a, b) for a in first for b in second):
                     found.setdefault(frozenset((u, v)), (u, v))
         return list(found.values())
