@@ -270,7 +270,8 @@ class Printer:
                     self.write(" : i64")
             case FloatAttr(type=type):
                 self.attribute_without_type(attribute)
-                if type != F64 or not self._elide_i64:
+                infinite = not math.isfinite(attribute.value)  # prints as bits: an integer without its type
+                if type != F64 or infinite or not self._elide_i64:
                     self.write(" : ")
                     self.type(type)
             case ArrayAttr(elements=elements):
