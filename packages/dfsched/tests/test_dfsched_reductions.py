@@ -9,8 +9,13 @@ import pytest
 
 import dfsched
 import ktir
+from dfsched.dialects.dataflow import GetUnit
+from dfsched.dialects.ktdf import Parallel
+from dfsched.dialects.ktdf_lowering import Signal
 from dfsched.passes.reductions import combine_of, neutral_element
+from ktir.analysis import DefUse
 from ktir.dialects import linalg
+from ktir.ir import Value
 
 QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
 DEVICES = ["sample", "spyre", "sample_h", QUAD]
@@ -168,3 +173,63 @@ def test_matrix_products_are_another_issue() -> None:
         dfsched.UnsupportedKernel, match=r"'linalg\.matmul' is not supported: matrix products"
     ):
         dfsched.compile(ktir.parse(text), "sample")
+
+
+def centred(rows: int, columns: int) -> str:
+    """Rows less their sums: two pipelines in sequence, on one tile."""
+    tile = f"{rows}x{columns}"
+    return f"""
+    #x = affine_set<(d0, d1) : (d0 >= 0, -d0 + {rows - 1} >= 0, d1 >= 0, -d1 + {columns - 1} >= 0)>
+    #i2 = affine_map<(d0, d1) -> (d0, d1)>
+    #i1 = affine_map<(d0, d1) -> (d0)>
+    func.func @k(%a: index, %b: index) attributes {{grid = [1]}} {{
+      %c0 = arith.constant 0 : index
+      %av = ktdp.construct_memory_view %a, sizes: [{rows}, {columns}], strides: [{columns}, 1]
+            {{coordinate_set = #x, memory_space = #ktdp.memory_space<global>}} : memref<{tile}xf16>
+      %bv = ktdp.construct_memory_view %b, sizes: [{rows}, {columns}], strides: [{columns}, 1]
+            {{coordinate_set = #x, memory_space = #ktdp.memory_space<global>}} : memref<{tile}xf16>
+      %at = ktdp.construct_access_tile %av[%c0, %c0] {{access_tile_set = #x, access_tile_order = #i2}}
+            : memref<{tile}xf16> -> !ktdp.access_tile<{tile}xindex>
+      %bt = ktdp.construct_access_tile %bv[%c0, %c0] {{access_tile_set = #x, access_tile_order = #i2}}
+            : memref<{tile}xf16> -> !ktdp.access_tile<{tile}xindex>
+      %x = ktdp.load %at : <{tile}xindex> -> tensor<{tile}xf16>
+      %i = arith.constant dense<0.0> : tensor<{rows}xf16>
+      %s = linalg.reduce {{ arith.addf }} ins(%x : tensor<{tile}xf16>) outs(%i : tensor<{rows}xf16>)
+           dimensions = [1]
+      %e = tensor.empty() : tensor<{tile}xf16>
+      %y = linalg.generic {{indexing_maps = [#i2, #i1, #i2], iterator_types = ["parallel", "parallel"]}}
+           ins(%x, %s : tensor<{tile}xf16>, tensor<{rows}xf16>) outs(%e : tensor<{tile}xf16>) {{
+        ^bb0(%p: f16, %q: f16, %o: f16):
+          %r = arith.subf %p, %q : f16
+          linalg.yield %r : f16
+        }} -> tensor<{tile}xf16>
+      ktdp.store %y, %bt : tensor<{tile}xf16>, <{tile}xindex>
+      return
+    }}
+    """
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+@pytest.mark.parametrize("device", ["sample", "spyre", QUAD])
+def test_only_units_of_one_instance_meet_inside_of_a_parallel(device: str, rows: int) -> None:
+    """Instances run different iterations, and not always as many: who meets must be in one of them."""
+    compiled = dfsched.compile(ktir.parse(centred(rows, 256)), device)
+    lowered = next(r.module for r in compiled.passes if r.name == "ktdf-to-ktdflowering")
+    uses = DefUse(lowered)
+    checked = 0
+    for signal in lowered.walk():
+        if isinstance(signal, Signal) and any(isinstance(op, Parallel) for op in uses.ancestors(signal)):
+            corelets = {corelets_of(value, uses) for value in signal.operands}
+            assert len(corelets) == 1
+            checked += 1
+    assert checked or not any(isinstance(op, Parallel) for op in lowered.walk())
+
+
+def corelets_of(value: Value, uses: DefUse) -> frozenset[int]:
+    """The corelets of the units that a query may give."""
+    query = uses.definer(value)
+    assert query is not None
+    mapping = uses.definer(query.operands[0])
+    assert mapping is not None
+    units = [uses.definer(operand) for operand in mapping.operands]
+    return frozenset(u.corelet for u in units if isinstance(u, GetUnit) and u.corelet is not None)
