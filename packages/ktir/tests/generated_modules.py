@@ -459,7 +459,7 @@ class _Function:
     def loop(self, scope: list[Value], depth: int) -> Operation:
         draw = self.draw
         inits = draw(st.lists(st.sampled_from(scope), max_size=2))
-        bounds = [v for v in scope if v.type == INDEX]
+        bounds = [v for v in scope if v.type == INDEX and isinstance(v, BlockArgument)]  # no constant step
         lower, upper, step = (draw(st.sampled_from(bounds)) for _ in range(3))
         variables = [BlockArgument(t, draw(HINTS)) for t in (INDEX, *(v.type for v in inits))]
         inner = self.operations([*scope, *variables], depth - 1)
