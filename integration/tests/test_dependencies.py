@@ -74,6 +74,13 @@ def extras_of(package: Package, file: Path, root: Path) -> tuple[str, ...]:
     )
 
 
+def _is_beside(folder: Path, name: str) -> bool:
+    """Whether a folder of tests holds the module or package of that name."""
+    if "tests" not in folder.parts:
+        return False
+    return (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+
+
 def undeclared(package: Package, file: Path, text: str, extras: tuple[str, ...]) -> list[str]:
     """Imports of a file that its package (with the extras) does not declare.
 
@@ -86,7 +93,7 @@ def undeclared(package: Package, file: Path, text: str, extras: tuple[str, ...])
     for item in imports_of(text):
         if item.top in sys.stdlib_module_names or item.top == package.name:
             continue
-        if file.with_name(f"{item.top}.py").exists() and "tests" in file.parts:
+        if "tests" in file.parts and any(_is_beside(folder, item.top) for folder in file.parents):
             continue  # a helper beside the test
         distributions = {item.top} if item.top in PACKAGES else DISTRIBUTIONS.get(item.top, {item.top})
         allowed = anywhere if item.optional and item.top not in PACKAGES else declared
