@@ -62,7 +62,7 @@ def draw(area: Area, count: int | None = None) -> tuple[str, ...]:
     """The statements that need a mutant: the first of a fixed shuffle that are not left out."""
     shuffled = list(area.statements)
     random.Random(f"mutants of {area.name}").shuffle(shuffled)
-    picked = [s for s in shuffled if s not in area.left_out][: count or area.mutants]
+    picked = [s for s in shuffled if s not in area.left_out][: area.mutants if count is None else count]
     return tuple(sorted(picked, key=area.statements.index))
 
 

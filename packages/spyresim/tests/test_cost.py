@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,6 @@ from spyresim.cost import PROFILES, Bottleneck, TileCost, profile_of
 from spyresim.report import Report
 from spyresim.testing import text as k
 
-EXAMPLES = Path(__file__).parents[2] / "ktir" / "examples"
-
 
 def run(module: ktir.Module, machine: Machine | None = None, **args: Any) -> Report:
     ktir.verify(module)
@@ -29,28 +26,6 @@ def run(module: ktir.Module, machine: Machine | None = None, **args: Any) -> Rep
 
 def zeros(*shape: int) -> Any:
     return np.zeros(shape, np.float16)
-
-
-@pytest.mark.parametrize(
-    ("name", "memory", "compute", "args"),
-    [
-        ("bias_relu", 2240, 60, {"x": (10, 96, 64), "b": (10, 64)}),
-        ("softmax", 1920, 240, {"x": (10, 96, 64)}),
-        ("matmul", 2048, 384, {"a": (3, 32, 64), "b": (4, 192, 64)}),
-        ("restickify", 768, 0, {"x": (3, 128, 64)}),
-    ],
-)
-def test_golden_values(name: str, memory: int, compute: int, args: dict[str, tuple[int, ...]]) -> None:
-    """planning checklist 69: the four examples of 7.2, in cycles of 1 ns."""
-    module = ktir.load(EXAMPLES / f"{name}.mlir")
-    pointers = [a.name for a in ktir.signature(module, None) if str(a.role) != "output"]
-    given = dict(zip(pointers, (zeros(*shape) for shape in args.values()), strict=True))
-    report = run(module, **given)
-    assert report.cost is not None
-    assert report.cost.slowest.memory == memory
-    assert report.cost.slowest.compute == compute
-    assert report.cycles == memory + compute
-    assert report.bottleneck == "memory"
 
 
 def test_ridge() -> None:

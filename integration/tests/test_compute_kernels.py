@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 import dfsched
 import ktir
+from repository import ROOT
 from spyresim import verify
 from spyresim.testing.compute_kernels import KERNELS
 
 SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
-QUAD = str(Path(__file__).parents[2] / "dfsched" / "tests" / "devices" / "quad.mlir")
+QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
 DEVICES = {"spyre": "spyre", "sample": "sample", "sample_h": "sample_h", "quad": QUAD}
 
 
