@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -232,10 +232,9 @@ def merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def steps(
-    code: Sequence[im.Instruction], scalars: dict[int, int], column: object
+    code: Sequence[im.Instruction], scalars: dict[int, int], column: Callable[[int], int]
 ) -> Iterator[im.Instruction]:
     """Run the control flow of a program: yields every instruction that is neither scalar nor control."""
-    assert callable(column)
     pc = 0
     loops: list[tuple[int, int]] = []
     while pc < len(code):
