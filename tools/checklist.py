@@ -119,7 +119,9 @@ def namings_of(path: str, source: str, lists: Checklists) -> Iterator[Naming]:
     """
     for name, docstring in _documented(ast.parse(source)):
         for match in _NAMING.finditer(docstring):
-            named = match["area"] if match["area"] in lists.areas else None
+            named = match["area"]
+            if named is not None and named not in lists.areas:
+                raise ChecklistError(f"{path}::{name}: there is no area '{named}'")
             for statement in expand(match["items"]):
                 area = named or lists.area_of(statement, path)
                 if area is None or statement not in lists.areas[area].statements:

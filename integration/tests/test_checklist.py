@@ -48,6 +48,11 @@ def test_a_number_that_is_no_statement_is_told_with_its_place() -> None:
         list(checklist.namings_of(PATH, 'def test_a():\n    """Checklist 9."""', LISTS))
 
 
+def test_a_word_that_is_no_area_is_told_and_not_taken_for_the_default() -> None:
+    with pytest.raises(ChecklistError, match=r"test_x\.py::test_a: there is no area 'gamma'"):
+        list(checklist.namings_of(PATH, 'def test_a():\n    """gamma checklist 1."""', LISTS))
+
+
 def test_gaps_leave_out_what_has_a_reason() -> None:
     namings = (Naming("alpha", "1", "t"), Naming("beta", "V1", "t"))
     assert checklist.gaps(LISTS.areas["alpha"], namings) == ["2", "3"]

@@ -466,7 +466,7 @@ def test_symbols_bind_left_to_right() -> None:
 
 
 def test_strided_and_triangular_sets() -> None:
-    """Spec 1.7 and checklist 52, 53, 87: shapes that real programs use."""
+    """Spec 1.7 and ktir checklist 52, 53, 87: shapes that real programs use."""
     even = affine_set("(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + 39 >= 0, c mod 2 == 0)")
     assert even.factors() == (range(10), range(0, 39, 2))
     assert not even.is_rectangular()

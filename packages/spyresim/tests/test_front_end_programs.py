@@ -137,7 +137,7 @@ def test_stick_layout_and_access_order() -> None:
 
 
 def test_columns_as_quotient_and_remainder() -> None:
-    """ktir checklist 105 (6.2), 67. The same read through direct subscripts only; `%r` shadows the value `%r`."""
+    """ktir checklist 105, 67. Section (6.2): The same read through direct subscripts only; `%r` shadows the value `%r`."""
     text = k.function(
         "%w: index, %dst: index",
         [
@@ -190,7 +190,7 @@ def test_coarse_tiling() -> None:
 
 
 def test_scratchpad_residency() -> None:
-    """ktir checklist 105 (6.4), 108. What a tile keeps at byte 6144 of its scratchpad it finds there again."""
+    """ktir checklist 105, 108. Section (6.4): What a tile keeps at byte 6144 of its scratchpad it finds there again."""
     text = k.function(
         "%src: index, %dst: index",
         [
@@ -294,7 +294,7 @@ def relayout(barrier: bool) -> str:
 
 
 def test_relayout() -> None:
-    """ktir checklist 105 (6.5), 39. One load that crosses tiles, one store into another distribution."""
+    """ktir checklist 105, 39. Section (6.5): One load that crosses tiles, one store into another distribution."""
     x = half(8, 64)
     assert np.array_equal(outputs(relayout(barrier=True), src=x)["dst"], x)
 
@@ -392,7 +392,7 @@ def test_value_and_place_of_the_largest() -> None:
 
 
 def test_paged_rows() -> None:
-    """ktir checklist 105 (6.7), 54. Pages of four rows, three for every sequence, in any order."""
+    """ktir checklist 105, 54. Section (6.7): Pages of four rows, three for every sequence, in any order."""
     text = k.function(
         "%pool: index, %table: index, %dst: index",
         [
@@ -445,7 +445,7 @@ def test_scalar_through_an_index() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 8])
 def test_rows_known_at_launch(rows: int) -> None:
-    """ktir checklist 105 (6.9), 34. Three tiles copy the first rows of a matrix, as many as the host says."""
+    """ktir checklist 105, 34. Section (6.9): Three tiles copy the first rows of a matrix, as many as the host says."""
     dom = "affine_set<(r, c)[n] : (r >= 0, -r + n - 1 >= 0, c >= 0, -c + 63 >= 0)>"
     text = k.function(
         "%src: index, %dst: index, %m: index",
