@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import dfsched
 import ktir
 from dfsched.cli import main
-from dfsched.contracts import ContractError, check_contract
+from dfsched.contracts import MILESTONES, ContractError, check_contract
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.ir_tools import rewrite_blocks
 from dfsched.pipeline import PASSES, V1, find_passes, pipeline, run_pipeline
@@ -52,22 +52,63 @@ def file(tmp_path: Path) -> Path:
 # -- the list
 
 
+PUBLISHED = """\
+ensure-device-declaration driver
+ktir-legality-check frontend
+compute-group-extraction frontend
+construct-three-stage-pipeline frontend
+ktdfarch-apply-patterns{groups=pre_scheduling} scheduler
+path-expansion scheduler
+scalar-broadcast-legalization scheduler
+normalize-scf-for-loops scheduler
+canonicalize scheduler
+tile-scf-for-loops scheduler
+canonicalize scheduler
+loop-invariant-code-motion scheduler
+stage-coarsening scheduler
+reduction-dim-chunking scheduler
+reduction-loop-exposure scheduler
+map-reduction-partials scheduler
+broadcast-promotion scheduler
+double-buffering scheduler
+parallelize-loops-across-instances scheduler
+tile-size-selection scheduler
+canonicalize scheduler
+affine-min-canonicalization scheduler
+subsume-linearize-index scheduler
+address-assignment scheduler
+normalize-grid-to-1d scheduler
+ktdf-to-ktdflowering backend
+ktdflowering-to-dfir backend
+wrap-program-dfir backend
+emit-split-dfir driver
+"""
+
+
 def test_the_published_list() -> None:
-    """Checklist P1: names and order of scheduler spec 2.2."""
-    assert [row.name for row in V1] == [
-        "ensure-device-declaration", "ktir-legality-check", "compute-group-extraction",
-        "construct-three-stage-pipeline", "apply-device-patterns{groups=pre_scheduling}", "path-expansion",
-        "scalar-broadcast-legalization", "normalize-scf-for-loops", "canonicalize", "tile-scf-for-loops",
-        "canonicalize", "loop-invariant-code-motion", "stage-coarsening", "reduction-dim-chunking",
-        "reduction-loop-exposure", "map-reduction-partials", "broadcast-promotion", "double-buffering",
-        "parallelize-loops-across-instances", "tile-size-selection", "canonicalize",
-        "affine-min-canonicalization", "subsume-linearize-index", "address-assignment", "normalize-grid-to-1d",
-        "ktdf-to-ktdflowering", "ktdflowering-to-dfir", "wrap-program-dfir", "emit-split-dfir",
-    ]  # fmt: skip
-    text = run("passes", "--profile", "v1").stdout
-    assert [line.split()[1] for line in text.splitlines()] == [row.name for row in V1]
-    missing = [line.split()[1] for line in text.splitlines() if "not built yet" in line]
+    """Checklist P1: numbers, names, groups and order of scheduler spec 2.2."""
+    lines = [line.split() for line in run("passes", "--profile", "v1").stdout.splitlines()]
+    assert "".join(f"{name} {group}\n" for _, name, group, *_ in lines) == PUBLISHED
+    assert [int(number) for number, *_ in lines] == list(range(29))
+    options = {name: line[3:] for line in lines if len(line) > 3 for name in [line[1]]}
+    assert options["stage-coarsening"] == ["loop-nest-depth=2"]
+    assert options["reduction-dim-chunking"][:2] == ["num-chunks=[],", "chunk-size-threshold=1048576"]
+    missing = [line[1] for line in lines if line[-3:] == ["not", "built", "yet"]]
     assert missing == [row.name for row in V1 if not row.is_built]
+
+
+def test_where_the_later_passes_are() -> None:
+    """Every row of the published list has its place in the default one; what that adds is marked, and what moved."""
+    lines = [line.split()[:4] for line in run("passes").stdout.splitlines()]
+    rows = [row for *_, row in lines]
+    published = {int(row.rstrip("<")) for row in rows if row != "+"}
+    assert published == {number for number, row in enumerate(V1) if row.built_as and row.is_built}
+    later = [name for _, name, _, row in lines if row == "+"]
+    assert {"forward-stores", "select-plan", "narrow-index-lanes", "split-transfers"} <= set(later)
+    assert later.count("apply-device-patterns") == 3  # the fourth checkpoint is the published one
+    unmoved = [int(row) for row in rows if row.isdigit()]
+    assert unmoved == sorted(unmoved)
+    assert not set(later) & {row.name for row in V1} - {"canonicalize"}
 
 
 def test_the_default_list() -> None:
@@ -146,6 +187,147 @@ def test_a_pass_that_breaks_the_ir_is_caught() -> None:
     passes = (*pipeline(SCHEDULE, Group.FRONTEND)[:3], Pass("broken", Group.FRONTEND, broken, "breaks"))
     with pytest.raises(ktir.VerifyError, match="not defined"):
         run_pipeline(ktir.parse(KERNEL), context, passes)
+
+
+def test_milestones_are_checked_after_each_pass() -> None:
+    """`verify_each`: what a pass establishes is kept by all later ones, and the one that does not is named."""
+    options = evolve(SCHEDULE, verify_each=True)
+    context = PassContext(dfsched.load_architecture("sample"), options)
+
+    def broken(module: ktir.Module, context: PassContext) -> ktir.Module:
+        text = ktir.print_module(module).replace('{applicable_units = ["MNILU"]}', "")
+        return ktir.parse(text)
+
+    upto = pipeline(evolve(options, stop_after="canonicalize"))
+    run_pipeline(ktir.parse(KERNEL), context, upto)
+    passes = (*upto, Pass("broken", Group.SCHEDULER, broken, "breaks"))
+    with pytest.raises(
+        ContractError, match=r"after the pass 'broken' is broken:\n.*error: a stage without units"
+    ):
+        run_pipeline(ktir.parse(KERNEL), context, passes)
+    assert {m.after for m in MILESTONES} | {m.until for m in MILESTONES} <= {p.name for p in PASSES}
+
+
+def test_nothing_of_the_scheduler_is_left_behind_the_back_end() -> None:
+    """The contract of DataflowIR."""
+    compiled = dfsched.compile(ktir.parse(KERNEL), "sample")
+    check_contract(compiled.passes[-1].module, Group.BACKEND, compiled.architecture)
+    with pytest.raises(ContractError, match=r"'ktdf\.pipeline' is left"):
+        check_contract(compiled.schedule_ir, Group.BACKEND, compiled.architecture)
+    with pytest.raises(ContractError, match="the module declares no device"):
+        check_contract(ktir.parse(KERNEL), Group.DRIVER, compiled.architecture)
+
+
+# -- passes alone
+
+
+LOOPS = """
+func.func @f(%a: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c6 = arith.constant 6 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    scf.for %j = %c0 to %c6 step %c1 {
+      "use"(%i, %j) : (index, index) -> ()
+    }
+  }
+  return
+}
+"""
+
+
+def test_passes_run_alone(tmp_path: Path) -> None:
+    """Checklist I5: any pass on any module, with its options; those of the published version exist."""
+    path = tmp_path / "loops.mlir"
+    path.write_text(LOOPS)
+
+    def opt(*chosen: str) -> Result:
+        return run("opt", path, "--device", "sample", *(part for name in chosen for part in ("--pass", name)))
+
+    tiled = opt("tile-scf-for-loops{tile-sizes=3,2}")
+    assert tiled.exit_code == 0
+    assert tiled.stdout.count("scf.for") == 4
+    mined = opt("strip-mine-scf-for-loops{strip-mine-size=4}", "canonicalize").stdout
+    assert mined.count("scf.for") == 4
+    assert mined.count("ktdf.tiling.linearize_index") == 2
+    assert opt("strip-mine-scf-for-loops").stdout.count("scf.for") == 2  # neither loop is alone
+    assert "must be positive" in opt("strip-mine-scf-for-loops{strip-mine-size=0}").stderr
+    assert (
+        "the nest has 2 loops, but 1 tile sizes are given" in opt("tile-scf-for-loops{tile-sizes=3}").stderr
+    )
+    for chosen, message in (
+        ("no-such-pass", "no pass 'no-such-pass'"),
+        ("canonicalize{depth=1}", "no pass option 'canonicalize.depth'; options: "),
+        (
+            "tile-scf-for-loops{tile-sizes=x}",
+            "'x' is no value of the pass option 'tile-scf-for-loops.tile-sizes'",
+        ),
+        ("tile-scf-for-loops{3", "is not PASS{OPTION=VALUE}"),
+        ("tile-scf-for-loops{tile-sizes}", "is not PASS.OPTION=VALUE"),
+    ):
+        result = opt(chosen)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+
+def test_options_of_passes(file: Path) -> None:
+    """Listed, set for a compilation, and checked."""
+    listed = run("passes", "--options").stdout.split()
+    assert "stage-coarsening.loop-nest-depth=2" in listed
+    arguments = ("compile", file, "--device", "sample", "--emit", "schedule", "--profile", "v1")
+    assert run(*arguments, "--set", "stage-coarsening.loop-nest-depth=1").exit_code == 0
+    wrong = run(*arguments, "--set", "stage-coarsening.depth=1")
+    assert wrong.exit_code == 2
+    assert "no pass option 'stage-coarsening.depth'" in wrong.stderr
+
+
+PATTERN = """
+  patterns [GROUPS] {
+    pdl.pattern : benefit(1) {
+      %op = operation "test.old"
+      rewrite {
+        %new = operation "test.new"
+        replace %op with %new
+      }
+    }
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("groups", "asked", "applied"),
+    [
+        ("", "", True),
+        ('"pre_scheduling"', "", False),
+        ('"pre_scheduling"', "{groups=pre_scheduling}", True),
+        ('"pre_scheduling"', "{groups=post_lowering,pre_scheduling}", True),
+        ('"pre_scheduling"', "{groups=post_lowering}", False),
+    ],
+)
+def test_pattern_groups(tmp_path: Path, groups: str, asked: str, applied: bool) -> None:
+    """Checklist P5: without groups exactly the sets that have none."""
+    device = (Path(dfsched.__file__).parent / "devices" / "sample_h.mlir").read_text().rstrip()
+    assert device.endswith("}")
+    path, kernel = tmp_path / "device.mlir", tmp_path / "kernel.mlir"
+    path.write_text(device[:-1] + PATTERN.replace("GROUPS", groups) + "}\n")
+    kernel.write_text('func.func @f() {\n  "test.old"() : () -> ()\n  return\n}\n')
+    result = run("opt", kernel, "--device", path, "--pass", f"ktdfarch-apply-patterns{asked}")
+    assert result.exit_code == 0, result.stderr
+    assert ("test.new" in result.stdout) == applied
+
+
+def test_checkpoints_see_programs(tmp_path: Path) -> None:
+    """Checklist P6: at `pre_scheduling` functions of nested modules, and none that stand on top."""
+    device = (Path(dfsched.__file__).parent / "devices" / "sample_h.mlir").read_text().rstrip()
+    path = tmp_path / "device.mlir"
+    path.write_text(device[:-1] + PATTERN.replace("GROUPS", '"pre_scheduling"') + "}\n")
+    context = PassContext(dfsched.load_architecture(path))
+    (checkpoint,) = (p for p in find_passes("apply-device-patterns") if "pre_scheduling" in p.summary)
+    old = 'func.func @f() {\n"test.old"() : () -> ()\nreturn\n}\n'
+    text = ktir.print_module(checkpoint.run(ktir.parse(old + "module @program {\n" + old + "}\n"), context))
+    assert text.index("test.old") < text.index("module @program") < text.index("test.new")
+    assert text.count("test.old") == text.count("test.new") == 1
 
 
 # -- kernels and devices
@@ -271,5 +453,8 @@ def test_bad_files(tmp_path: Path) -> None:
             "  %w = tensor.insert_slice %x into %x[0, 0] [4, 72] [1, 1] : tensor<4x72xf16> into tensor<4x72xf16>",
         )
     )
-    assert f"{path}:11:8: error: 'tensor.insert_slice' is not supported" in illegal
+    assert (
+        f"{path}:11:8: error: 'tensor.insert_slice': tensors that are put together are not supported yet"
+        in illegal
+    )
     assert "\n       ^" in illegal

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from schedule_oracle import Pointer, Tile, execute
 
 import dfsched
@@ -340,7 +341,8 @@ def test_what_is_not_sunk() -> None:
     pipeline = move(2)
     both = parsed(nest((8, 4), pipeline + pipeline), arguments(2))
     assert stage_coarsening.run(both, context()) is both
-    module = checked(stage_coarsening.run(parsed(nest((8, 4), pipeline), arguments(2)), context(), 1))
+    shallow = evolve(context(), options=dfsched.Options(settings={"stage-coarsening.loop-nest-depth": "1"}))
+    module = checked(stage_coarsening.run(parsed(nest((8, 4), pipeline), arguments(2)), shallow))
     (outer,) = found(module, scf.For)[:1]
     assert isinstance(outer.body.block.operations[0], Pipeline)
     assert len(found(module, scf.For)) == 2

@@ -10,6 +10,7 @@ import click
 from dfsched.commands.compile import compile_command
 from dfsched.commands.device import device
 from dfsched.commands.disasm import disasm
+from dfsched.commands.opt import opt
 from dfsched.commands.passes import passes
 
 __all__ = ["main"]
@@ -24,4 +25,5 @@ def main() -> None:
 main.add_command(compile_command)
 main.add_command(device)
 main.add_command(disasm)
+main.add_command(opt)
 main.add_command(passes)

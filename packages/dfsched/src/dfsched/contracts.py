@@ -1,11 +1,13 @@
 """The IR contracts at the borders between pass groups (scheduler spec 2.3), as verifiers.
 
-A violation is a bug of a pass, never of the input; it is reported with every place.
+A violation is a bug of a pass, never of the input; it is reported with every place. Besides the borders there
+are milestones: what a pass establishes and all later passes must keep, which is checked after each pass where
+that is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from attrs import frozen
 
@@ -18,39 +20,68 @@ from dfsched.dialects.ktdf import (
     ReserveSize,
     Stage,
 )
+from dfsched.dialects.ktdf_arch import DeviceOp
 from dfsched.errors import DfschedError
 from dfsched.passes.base import Group
 from dfsched.passes.ir_tools import Definitions
-from ktir.dialects import func, ktdp, linalg, memref, scf
+from ktir.attributes import IntegerAttr
+from ktir.dialects import arith, func, ktdp, linalg, memref, scf
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
 from ktir.grid import grid_of
+from ktir.ir import Operation, Value
 from ktir.types import MemRefType
 
-__all__ = ["ContractError", "check_contract"]
+__all__ = ["MILESTONES", "ContractError", "Milestone", "check_contract", "check_milestones"]
+
+Rule = Callable[[Module, Architecture], Iterator[Diagnostic]]
 
 
 @frozen(str=False)
 class ContractError(DfschedError):
-    """IR at a border does not keep the contract; `group` is the group before the border."""
+    """IR at a border does not keep the contract; `group` is the group before the border.
+
+    `broken_by`: the pass after which a milestone is not kept.
+    """
 
     group: Group
     diagnostics: tuple[Diagnostic, ...]
+    broken_by: str | None = None
 
     def __str__(self) -> str:
         lines = "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
-        return f"contract after the {self.group.value} group is broken:\n{lines}"
+        where = f"{self.group.value} group" if self.broken_by is None else f"pass '{self.broken_by}'"
+        return f"contract after the {where} is broken:\n{lines}"
 
 
 def check_contract(module: Module, group: Group, architecture: Architecture) -> None:
     """Check what must hold after a group; `ContractError` lists all violations."""
-    rules = {Group.FRONTEND: _after_frontend, Group.SCHEDULER: _after_scheduler}
-    rule: Callable[[Module, Architecture], Iterator[Diagnostic]] | None = rules.get(group)
-    if rule is None:
-        return
-    findings = tuple(rule(module, architecture))
+    rules: dict[Group, Rule] = {
+        Group.DRIVER: _after_driver,
+        Group.FRONTEND: _after_frontend,
+        Group.SCHEDULER: _after_scheduler,
+        Group.BACKEND: _after_backend,
+    }
+    findings = tuple(rules[group](module, architecture))
     if findings:
         raise ContractError(group, findings)
+
+
+def check_milestones(
+    module: Module, done: Collection[str], last: str, group: Group, architecture: Architecture
+) -> None:
+    """Check what the passes that are done have established; `ContractError` names the `last` one."""
+    findings: list[Diagnostic] = []
+    for milestone in MILESTONES:
+        if milestone.after in done and milestone.until not in done:
+            findings += milestone.rule(module, architecture)
+    if findings:
+        raise ContractError(group, tuple(findings), last)
+
+
+def _after_driver(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+    if not any(isinstance(op, DeviceOp) for op in module.operations):
+        yield Diagnostic("the module declares no device", module.location)
 
 
 def _programs(module: Module) -> Iterator[func.Func]:
@@ -91,7 +122,7 @@ def _after_scheduler(module: Module, architecture: Architecture) -> Iterator[Dia
             case memref.Alloc():
                 type = op.memref.type
                 if isinstance(type, MemRefType) and type.memory_space is not None:
-                    yield Diagnostic("a buffer without an address is left", op.location)
+                    yield Diagnostic(UNPLACED, op.location)
             case ktdp.GetComputeTileId() if len(op.results) != 1:
                 yield Diagnostic("the tile id must have one result", op.location)
             case Stage():
@@ -144,3 +175,86 @@ def _generic(op: linalg.Generic, definitions: Definitions) -> Iterator[Diagnosti
         yield Diagnostic("a computation outside of a stage", op.location)
     elif all(kind == "parallel" for kind in op.iterators) and not all(map.is_identity for map in op.maps):
         yield Diagnostic("an operand that does not fill the vector", op.location)
+
+
+UNPLACED = "a buffer without an address is left"
+
+
+def _after_backend(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+    for op in module.walk():
+        if op.definition.dialect in ("ktdf", "ktdf_lowering", "ktdp", "linalg", "memref", "tensor"):
+            yield Diagnostic(f"'{op.name}' is left", op.location)
+        elif isinstance(op, scf.For) and "loop_type" in op.attributes:
+            yield Diagnostic("the annotation 'loop_type' is left", op.location)
+
+
+# -- milestones: what a pass establishes and all later ones keep
+
+
+@frozen
+class Milestone:
+    """A rule that holds behind the pass `after`, up to the pass `until`."""
+
+    after: str
+    until: str
+    rule: Rule
+
+
+def _leaf_stages(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+    for op in module.walk():
+        if isinstance(op, Stage):
+            yield from _stage(op, architecture)
+
+
+def _normal_loops(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+    definitions = Definitions(module)
+
+    def number(value: Value) -> int | None:
+        match definitions.definer(value):
+            case arith.Constant(value=IntegerAttr(value=found)):
+                return found
+            case _:
+                return None
+
+    for program in _programs(module):
+        for op in program.walk():
+            if isinstance(op, scf.For) and (number(op.lower), number(op.step)) != (0, 1):
+                yield Diagnostic("a loop that does not count from 0 in steps of 1", op.location)
+
+
+def _only_generics(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+    for op in module.walk():
+        if op.definition.dialect == "linalg" and not isinstance(
+            op, linalg.Generic | linalg.Yield | linalg.Index
+        ):
+            yield Diagnostic(f"'{op.name}' is left", op.location)
+
+
+def _left(*kinds: type[Operation]) -> Rule:
+    def rule(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+        for op in module.walk():
+            if isinstance(op, kinds):
+                yield Diagnostic(f"'{op.name}' is left", op.location)
+
+    return rule
+
+
+def _one_grid_entry(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
+    for op in module.walk():
+        if isinstance(op, func.Func) and not op.is_declaration and len(grid_of(op) or ()) != 1:
+            yield Diagnostic("the grid must have one entry", op.location)
+
+
+_LOWERED = "ktdf-to-ktdflowering"
+
+MILESTONES: tuple[Milestone, ...] = (
+    Milestone("construct-three-stage-pipeline", "path-expansion", _after_frontend),
+    Milestone("generalize-linalg", _LOWERED, _only_generics),
+    Milestone("path-expansion", _LOWERED, _leaf_stages),
+    Milestone("normalize-scf-for-loops", _LOWERED, _normal_loops),
+    Milestone("tile-size-selection", _LOWERED, _left(ReserveSize)),
+    Milestone("address-assignment", _LOWERED, _left(ReserveSize, memref.Dealloc)),
+    Milestone("normalize-grid-to-1d", "wrap-program-dfir", _one_grid_entry),
+    Milestone(_LOWERED, "wrap-program-dfir", _left(Stage)),
+)
+"""In the order of the passes."""

@@ -12,6 +12,7 @@ __all__ = [
     "ArchitectureError",
     "DeviceNotFound",
     "DfschedError",
+    "InvalidSetting",
     "PatternError",
     "RouteError",
     "UnsupportedDevice",
@@ -103,3 +104,17 @@ class PatternError(DfschedError):
 
     def __str__(self) -> str:
         return self.message if self.location is None else str(Diagnostic(self.message, self.location))
+
+
+@frozen(str=False)
+class InvalidSetting(DfschedError):
+    """An option of a pass does not exist, or cannot have that value; ``known`` lists the options."""
+
+    name: str
+    value: str
+    known: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.known is None:
+            return f"'{self.value}' is no value of the pass option '{self.name}'"
+        return f"no pass option '{self.name}'; options: {', '.join(self.known)}"

@@ -46,9 +46,9 @@ class Options:
 
     `profile`: see `Profile` (its value is accepted too). `kernel`: which public kernel, where a module has
     several. `policy` decides, `pins` overrides single fields of every nest plan by name. `disabled`: passes
-    to leave out; `stop_after`: the last pass to run (the last one of that name), nothing is generated
-    behind it. `verify`: check the input, and IR and contract after each group of passes; `verify_each`: the
-    IR after every pass too. `emit`: how far to go.
+    to leave out; `settings`: options of passes by ``pass-name.option-name``, as text; `stop_after`: the last
+    pass to run (the last one of that name), nothing is generated behind it. `verify`: check the input, and IR
+    and contract after each group of passes; `verify_each`: the IR after every pass too. `emit`: how far.
     """
 
     profile: Profile = field(default=Profile.DEFAULT, converter=_profile)
@@ -56,6 +56,7 @@ class Options:
     policy: Policy = policies.heuristic
     pins: Mapping[str, object] = field(factory=dict)
     disabled: frozenset[str] = field(default=frozenset(), converter=_names)
+    settings: Mapping[str, str] = field(factory=dict)
     stop_after: str | None = None
     verify: bool = True
     verify_each: bool = False

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import field, frozen
 
 import ktir
-from dfsched.contracts import check_contract
+from dfsched.contracts import check_contract, check_milestones
+from dfsched.errors import InvalidSetting
 from dfsched.options import Options
 from dfsched.passes import (
     address_assignment,
@@ -37,6 +38,7 @@ from dfsched.passes import (
     select_plan,
     split_transfers,
     stage_coarsening,
+    strip_mine_scf_for_loops,
     subsume_linearize_index,
     tile_scf_for_loops,
     tile_size_selection,
@@ -46,7 +48,18 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnknownPass
 from ktir.dialects.builtin import Module
 
-__all__ = ["PASSES", "V1", "PassResult", "V1Entry", "find_passes", "pipeline", "run_pipeline"]
+__all__ = [
+    "OTHER_PASSES",
+    "PASSES",
+    "V1",
+    "PassResult",
+    "V1Entry",
+    "check_settings",
+    "find_passes",
+    "pipeline",
+    "run_pipeline",
+    "select_passes",
+]
 
 PASSES: tuple[Pass, ...] = (
     ensure_device_declaration.PASS,
@@ -86,50 +99,60 @@ PASSES: tuple[Pass, ...] = (
     ktdflowering_to_dfir.PASS,
     wrap_program_dfir.PASS,
 )
-"""Everything that a compilation runs, in order. A pass that is not built yet is not in the list."""
+"""Everything that a compilation runs, in order."""
+
+
+OTHER_PASSES: tuple[Pass, ...] = (apply_device_patterns.PASS, strip_mine_scf_for_loops.PASS)
+"""Passes that run only where they are asked for by name."""
 
 
 @frozen
 class V1Entry:
-    """A row of the published version's list, and which of our passes do its work."""
+    """A row of the published version's list: name, group, options with their defaults.
+
+    `built_as`: our passes that do its work, in order. `instead` says where that happens if not in a pass.
+    """
 
     name: str
     group: Group
+    options: str = ""
     built_as: tuple[str, ...] = ()
+    instead: str = ""
 
     @property
     def is_built(self) -> bool:
         known = {p.name for p in PASSES}
-        return bool(self.built_as) and all(name in known for name in self.built_as)
+        return bool(self.instead) or all(name in known for name in self.built_as)
 
 
-def _row(name: str, group: Group, *built_as: str) -> V1Entry:
-    return V1Entry(name, group, built_as or (name,))
+def _row(name: str, group: Group, options: str = "", *built_as: str, instead: str = "") -> V1Entry:
+    return V1Entry(name, group, options, () if instead else built_as or (name,), instead)
 
 
 _F, _S, _B, _D = Group.FRONTEND, Group.SCHEDULER, Group.BACKEND, Group.DRIVER
 
 V1: tuple[V1Entry, ...] = (
-    _row("ensure-device-declaration", _D),
+    _row("ensure-device-declaration", _D, 'device-filename="", device-name=""'),
     _row("ktir-legality-check", _F),
     _row("compute-group-extraction", _F),
     _row(
         "construct-three-stage-pipeline",
         _F,
+        "",
         "generalize-linalg",
         "fuse-linalg",
         "construct-three-stage-pipeline",
     ),
-    _row("apply-device-patterns{groups=pre_scheduling}", _S, "apply-device-patterns"),
+    _row("ktdfarch-apply-patterns{groups=pre_scheduling}", _S, "groups=[]", "apply-device-patterns"),
     _row("path-expansion", _S),
     _row("scalar-broadcast-legalization", _S),
     _row("normalize-scf-for-loops", _S),
     _row("canonicalize", _S),
-    _row("tile-scf-for-loops", _S),
+    _row("tile-scf-for-loops", _S, "tile-sizes=[], normalize-loops=true, fallback-scf-tiling=false"),
     _row("canonicalize", _S),
     _row("loop-invariant-code-motion", _S),
-    _row("stage-coarsening", _S),
-    _row("reduction-dim-chunking", _S),
+    _row("stage-coarsening", _S, "loop-nest-depth=2"),
+    _row("reduction-dim-chunking", _S, "num-chunks=[], chunk-size-threshold=1048576"),
     _row("reduction-loop-exposure", _S),
     _row("map-reduction-partials", _S),
     _row("broadcast-promotion", _S),
@@ -144,9 +167,9 @@ V1: tuple[V1Entry, ...] = (
     _row("ktdf-to-ktdflowering", _B),
     _row("ktdflowering-to-dfir", _B),
     _row("wrap-program-dfir", _B),
-    _row("emit-split-dfir", _D),
+    _row("emit-split-dfir", _D, 'output-dir=""', instead="`dfsched compile -o DIR`"),
 )
-"""The list of scheduler spec 2.2, exactly; `V1Entry.is_built` says what exists here."""
+"""The list of scheduler spec 2.2, exactly."""
 
 
 @frozen
@@ -159,20 +182,43 @@ class PassResult:
     seconds: float = field(default=0.0, eq=False)
 
 
+_ALIASES = {"ktdfarch-apply-patterns": "apply-device-patterns"}
+
+
 def find_passes(name: str) -> tuple[Pass, ...]:
     """The passes of that name (a name may stand several times); `UnknownPass` if there is none."""
     known = tuple(dict.fromkeys(p.name for p in PASSES))
-    aliases = {"ktdfarch-apply-patterns": "apply-device-patterns"}
-    found = tuple(p for p in PASSES if p.name == aliases.get(name, name))
+    found = tuple(p for p in PASSES if p.name == _ALIASES.get(name, name))
     if not found:
         raise UnknownPass(name, known)
     return found
+
+
+def select_passes(names: Iterable[str]) -> tuple[Pass, ...]:
+    """One pass a name, in the order asked for, of those in the pipeline and the `OTHER_PASSES`."""
+    known = {p.name: p for p in (*PASSES, *OTHER_PASSES)}
+    chosen: list[Pass] = []
+    for name in names:
+        found = known.get(_ALIASES.get(name, name))
+        if found is None:
+            raise UnknownPass(name, tuple(known))
+        chosen.append(found)
+    return tuple(chosen)
+
+
+def check_settings(options: Options) -> None:
+    """`InvalidSetting` for an option that no pass has."""
+    known = tuple(sorted(s.key for p in {*PASSES, *OTHER_PASSES} for s in p.settings))
+    for key, value in options.settings.items():
+        if key not in known:
+            raise InvalidSetting(key, value, known)
 
 
 def pipeline(options: Options, last: Group = Group.BACKEND) -> tuple[Pass, ...]:
     """The passes that a compilation with these options runs, up to and including a group."""
     for name in (*sorted(options.disabled), *([options.stop_after] if options.stop_after else [])):
         find_passes(name)
+    check_settings(options)
     order = [Group.DRIVER, Group.FRONTEND, Group.SCHEDULER, Group.BACKEND]
     wanted = order[: order.index(last) + 1]
     chosen = [p for p in PASSES if p.name not in options.disabled and p.group in wanted]
@@ -188,7 +234,7 @@ def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -
 
     With `Options.verify` the IR is verified and the contract checked after the last pass of a group (no
     contract if passes were disabled, which may well break it, or if the group was not run to its end); with
-    `Options.verify_each` the IR is verified after every pass.
+    `Options.verify_each` the IR is verified after every pass, and what earlier passes established.
     """
     results: list[PassResult] = []
     options = context.options
@@ -199,6 +245,9 @@ def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -
         ends = number + 1 == len(passes) or passes[number + 1].group is not item.group
         if options.verify_each or (options.verify and ends):
             ktir.verify(module)
+        if options.verify_each and not options.disabled:
+            done = {p.name for p in passes[: number + 1]}
+            check_milestones(module, done, item.name, item.group, context.architecture)
         if options.verify and ends and not options.disabled and _is_last_of_group(item):
             check_contract(module, item.group, context.architecture)
         results.append(PassResult(item.name, item.group, module, seconds))

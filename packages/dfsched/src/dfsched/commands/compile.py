@@ -9,6 +9,7 @@ from attrs import evolve
 
 import ktir
 from dfsched.commands.diagnostics import reported
+from dfsched.commands.opt import settings_of
 from dfsched.compilation import Compiled, compile, kernels
 from dfsched.options import Emit, Options, Profile
 from dfsched.passes.errors import ScheduleError
@@ -42,6 +43,13 @@ __all__ = ["compile_command"]
     help="Fix a field of the plan: tile_sizes=8,16 for all nests, or 'local_schedule_0[1].tile_sizes=8,16'.",
 )
 @click.option(
+    "--set",
+    "settings",
+    metavar="PASS.OPTION=VALUE",
+    multiple=True,
+    help="An option of a pass (dfsched passes --options lists them).",
+)
+@click.option(
     "--profile",
     type=click.Choice([profile.value for profile in Profile]),
     default=Profile.DEFAULT.value,
@@ -59,6 +67,7 @@ def compile_command(
     verify_each: bool,
     timing: bool,
     pin: tuple[str, ...],
+    settings: tuple[str, ...],
     profile: str,
 ) -> None:
     """Compile every public kernel of FILE; each into its own folder of the output directory."""
@@ -75,6 +84,7 @@ def compile_command(
             stop_after=stop_after,
             verify_each=verify_each,
             pins=dict(_pin(text) for text in pin),
+            settings=settings_of(settings),
         )
         names = kernels(module) if kernel is None else (kernel,)
         if not names:

@@ -10,7 +10,7 @@ import click
 
 import ktir
 from dfsched.contracts import ContractError
-from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError
+from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError, InvalidSetting
 from dfsched.passes.errors import ScheduleError, UnknownPass
 from ktir.errors import Diagnostic
 from ktir.location import Location
@@ -58,7 +58,7 @@ def reported() -> Iterator[None]:
     """Turn errors of the input into a message and exit code 1, errors of the call into exit code 2."""
     try:
         yield
-    except (DeviceNotFound, UnknownPass) as error:
+    except (DeviceNotFound, UnknownPass, InvalidSetting) as error:
         report(error)
         raise SystemExit(2) from error
     except (ktir.KtirError, DfschedError, OSError, UnicodeDecodeError) as error:

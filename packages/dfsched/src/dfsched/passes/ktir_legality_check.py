@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
-from ktir.dialects import func, ktdp, scf, tensor
+from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
 from ktir.grid import GridError, grid_of
@@ -28,20 +28,19 @@ from ktir.types import ShapedType
 __all__ = ["PASS", "run"]
 
 NOT_BUILT = {
-    "ktdp.construct_distributed_memory_view": "distributed memory views",
-    "ktdp.construct_indirect_access_tile": "indirect access",
-    "ktdp.runtime_arg_extract": "run-time arguments",
-    "ktdp.inter_tile_produce": "communication between tiles",
-    "ktdp.inter_tile_reduce": "communication between tiles",
-    "ktdp.inter_tile_consume": "communication between tiles",
-    "scf.while": "loops with conditions",
-    "linalg.matmul": "matrix products",
-    "linalg.batch_matmul": "matrix products",
-    "linalg.matvec": "matrix products",
-    "linalg.vecmat": "matrix products",
-    "linalg.dot": "matrix products",
+    "ktdp.construct_distributed_memory_view": "distributed memory views are",
+    "ktdp.construct_indirect_access_tile": "indirect access is",
+    "ktdp.runtime_arg_extract": "run-time arguments are",
+    "scf.while": "loops with conditions are",
+    "linalg.matmul": "matrix products are",
+    "linalg.batch_matmul": "matrix products are",
+    "linalg.matvec": "matrix products are",
+    "linalg.vecmat": "matrix products are",
+    "linalg.dot": "matrix products are",
 }
-"""Operations that are legal KTIR but that no pass lowers yet, with the name of what is missing."""
+"""Operations that are legal KTIR but that no pass lowers yet, with the subject of the message."""
+
+INTER_TILE = "ktdp.inter_tile_"
 
 TENSOR_OPS = (
     tensor.Empty,
@@ -97,23 +96,42 @@ def _default(module: Operation) -> Iterator[Diagnostic]:
 
 def _reason(op: Operation) -> str | None:
     if op.name in NOT_BUILT:
-        return f"'{op.name}' is not supported: {NOT_BUILT[op.name]} are not built yet"
+        return f"'{op.name}': {NOT_BUILT[op.name]} not supported yet"
+    if op.name.startswith(INTER_TILE):
+        return f"'{op.name}': communication between tiles is not supported yet"
     match op:
         case scf.For() if op.inits:
-            return "scf.for with loop-carried values is not supported yet"
+            return "'scf.for': loop-carried values are not supported yet"
         case scf.If() if op.results:
-            return "scf.if with results is not supported yet"
+            return "'scf.if': conditions with results are not supported yet"
         case func.Call():
-            return "calls in kernels are not supported yet"
+            return "'func.call': calls in kernels are not supported yet"
+        case linalg.Generic() if is_matrix_product(op):
+            return "'linalg.generic': matrix products are not supported yet"
         case _ if op.name.startswith("tensor.") and not isinstance(op, TENSOR_OPS):
-            return f"'{op.name}' is not supported: tensors that are put together are not built yet"
+            return f"'{op.name}': tensors that are put together are not supported yet"
         case _:
             return _dynamic(op)
+
+
+def is_matrix_product(op: linalg.Generic) -> bool:
+    """Whether a generic contracts two operands that each have a loop of the result which the other lacks.
+
+    The contracted loop is one of both operands; any body counts. Products of a matrix and a vector are
+    reductions like others.
+    """
+    if len(op.inputs) != 2 or "reduction" not in op.iterators:
+        return False
+    left, right, out = ({d for e in map.results for d in e.dims()} for map in op.maps)
+    contracted = {d for d, kind in enumerate(op.iterators) if kind == "reduction"} & left & right
+    return bool(contracted and (left & out) - right and (right & out) - left)
 
 
 def _dynamic(op: Operation) -> str | None:
     values: tuple[Value, ...] = op.results
     for value in values:
         if isinstance(value.type, ShapedType) and not value.type.is_static:
-            return f"'{op.name}' has a result of dynamic shape {value.type}, which is not supported yet"
+            return (
+                f"'{op.name}': results of dynamic shape are not supported yet, and this one is {value.type}"
+            )
     return None

@@ -39,7 +39,7 @@ from dfsched.dialects.ktdf import (
 )
 from dfsched.dialects.ktdf.types import TokenType
 from dfsched.options import Profile
-from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.base import Group, Pass, PassContext, Setting
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.index_arithmetic import constant_value, depends_on
@@ -57,12 +57,15 @@ from ktir.types import I32, INDEX, MemRefType
 
 __all__ = ["NEST_DEPTH", "PASS", "run"]
 
-NEST_DEPTH = 2
+NAME = "stage-coarsening"
+
+NEST_DEPTH: Setting[int] = Setting(NAME, "loop-nest-depth", 2, int)
 """Loops that are sunk where no plan says how many."""
 
 
-def run(module: Module, context: PassContext, nest_depth: int = NEST_DEPTH) -> Module:
+def run(module: Module, context: PassContext) -> Module:
     """Coarsen every pipeline that has loops to sink."""
+    nest_depth = context.setting(NEST_DEPTH)
     definitions = Definitions(module)
     work: dict[Value, _Coarsening] = {}
     for op in module.walk():
@@ -85,7 +88,13 @@ def run(module: Module, context: PassContext, nest_depth: int = NEST_DEPTH) -> M
     return new
 
 
-PASS = Pass("stage-coarsening", Group.SCHEDULER, run, "sink point loops into the stages: pipelines of tiles")
+PASS = Pass(
+    NAME,
+    Group.SCHEDULER,
+    run,
+    "sink point loops into the stages: pipelines of tiles",
+    settings=(NEST_DEPTH,),
+)
 
 
 def _candidates(

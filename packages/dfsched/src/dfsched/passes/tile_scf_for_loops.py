@@ -31,7 +31,7 @@ from attrs import define, field
 
 from dfsched.dialects.ktdf import DeriveSize, LinearizeIndex, Pipeline, ReserveSize
 from dfsched.options import Profile
-from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.base import Group, Pass, PassContext, Setting, numbers
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.index_arithmetic import constant_value
@@ -53,14 +53,23 @@ from ktir.ir import BlockArgument, Operation, Value
 from ktir.opdef import OPERAND_SEGMENTS
 from ktir.types import I32, INDEX
 
-__all__ = ["MAX_DEPTH", "PASS", "run", "tile_statically"]
+__all__ = ["MAX_DEPTH", "PASS", "TILE_SIZES", "run", "strip_mined", "tile_statically"]
 
 MAX_DEPTH = 4
 """Most loops of a nest that are tiled together where no plan says more (scheduler spec 4.5)."""
 
 
+NAME = "tile-scf-for-loops"
+
+TILE_SIZES: Setting[tuple[int, ...]] = Setting(NAME, "tile-sizes", (), numbers)
+"""Sizes for every outermost nest, outermost loop first; none: the plan decides."""
+
+
 def run(module: Module, context: PassContext) -> Module:
     """Tile the nests that the plans name, or all candidates where there is no plan."""
+    sizes = context.setting(TILE_SIZES)
+    if sizes:
+        return tile_statically(module, sizes)
     definitions = Definitions(module)
     planned = context.options.profile is not Profile.V1
 
@@ -74,7 +83,7 @@ def run(module: Module, context: PassContext) -> Module:
     return _tile(module, definitions, choose)
 
 
-PASS = Pass("tile-scf-for-loops", Group.SCHEDULER, run, "split loops into tile loops and point loops")
+PASS = Pass(NAME, Group.SCHEDULER, run, "split loops into tile loops and point loops", settings=(TILE_SIZES,))
 
 
 def tile_statically(module: Module, sizes: Sequence[int]) -> Module:
@@ -94,6 +103,17 @@ def tile_statically(module: Module, sizes: Sequence[int]) -> Module:
                 root.location, f"the nest has {len(nest)} loops, but {len(sizes)} tile sizes are given"
             )
         return [_Split(loop, True, True, size) for loop, size in zip(nest, sizes, strict=True)]
+
+    return _tile(module, definitions, choose)
+
+
+def strip_mined(module: Module, size: int | None, wanted: Callable[[scf.For], bool]) -> Module:
+    """Tile single loops; `size` None leaves the tile sizes open."""
+    definitions = Definitions(module)
+
+    def choose(root: scf.For) -> list[_Split] | None:
+        found = wanted(root) and is_normal(root, definitions)
+        return [_Split(root, True, True, size)] if found else None
 
     return _tile(module, definitions, choose)
 

@@ -102,12 +102,14 @@ def apply_device_patterns(
     *,
     device: Architecture | None = None,
     registry: PatternRegistry = REGISTRY,
+    nested_only: bool = False,
 ) -> Module:
     """The pass `apply-device-patterns`: run a checkpoint's patterns on every function of a module.
 
     Every function, at any nesting, gets the patterns of ``device``, or of its own device
     (`DeviceManager.for_operation`) if none is given; one without a device stays as it is. ``checkpoints``
-    empty runs the blocks without checkpoints only.
+    empty runs the blocks without checkpoints only. ``nested_only`` leaves functions alone that stand
+    directly in ``module``.
     """
     manager = DeviceManager(module)
     enabled = tuple(sorted(set(checkpoints)))
@@ -119,7 +121,7 @@ def apply_device_patterns(
     analysis = DefUse(module)
     replaced: dict[Operation, Operation] = {}
     for op in module.walk():
-        if not isinstance(op, Func) or op.is_declaration:
+        if not isinstance(op, Func) or op.is_declaration or (nested_only and op in module.operations):
             continue
         target = device if device is not None else manager.for_operation(op, analysis)
         if target is None:
