@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,8 @@ def cases(request: pytest.FixtureRequest) -> int:
 
 
 # --- end of the shared part ---
+
+sys.path.insert(0, str(HERE))  # helpers of this folder are imported by name
 
 
 # Directory of tests -> the extra that they need. They are collected only where everything that the extra

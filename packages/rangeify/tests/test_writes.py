@@ -121,6 +121,11 @@ def test_self_reads_that_move_elements_are_staged() -> None:
         ((slice(0, 6), slice(0, 3)), lambda x: x.T[:, 0:3]),
         ((slice(0, 3),), lambda x: x[::-1][0:3]),
         ((slice(0, 3),), lambda x: x[0:3] * 2),
+        # the value is the storage as it stands, and the target is what moves
+        ((slice(None, None, -1),), lambda x: x),
+        ((slice(None), slice(None, None, -1)), lambda x: x + 1),
+        ((slice(0, 1),), lambda x: x.sum(0, keepdims=True)),
+        ((slice(None, None, -1), slice(1, 6)), lambda x: x[::-1, 1:6] * 2),
     ]
     for key, move in moves:
         x = Tensor(a)

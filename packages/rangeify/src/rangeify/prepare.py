@@ -47,34 +47,36 @@ def _empty_reduce(x: UOp) -> UOp | None:
     return None
 
 
-def _reaches(value: UOp, storage: UOp) -> list[UOp]:
-    """The nodes of `value` through which it reads `storage`, not looking behind what is stored anyway."""
-    gate = {Ops.CONTIGUOUS, Ops.COPY}
-    found: dict[UOp, bool] = {}
-    for node in value.toposort(gate=lambda n: n.op not in gate, enter_calls=False):
-        found[node] = node is storage or any(found.get(s, False) for s in node.src[: _data_sources(node)])
-    return [n for n, hit in found.items() if hit]
-
-
 def _data_sources(x: UOp) -> int:
     return 1 if x.op in GroupOp.Movement or x.op in (Ops.AFTER, Ops.REDUCE) else len(x.src)
 
 
-_ELEMENT_KEEPING: Final = frozenset({Ops.RESHAPE, Ops.EXPAND})
+#: What reads its source at other indices than those at which it is read itself. (A RESHAPE that does is found
+#: when indices are known.)
+_MOVERS: Final = (GroupOp.Movement - {Ops.RESHAPE}) | {Ops.REDUCE, Ops.STACK}
+
+
+def _reads_elsewhere(value: UOp, target: UOp) -> bool:
+    """Whether `value` may read the storage under `target`, a view of it, at another index than that of
+    `target`. What is stored anyway is not looked behind."""
+    base = target.base
+    moved = any(n.op in _MOVERS for n in target.toposort(gate=lambda n: n is not base))
+    hidden = (Ops.CONTIGUOUS, Ops.COPY)
+    reaches: dict[UOp, bool] = {target: True}
+    for node in value.toposort(gate=lambda n: n is not target and n.op not in hidden, enter_calls=False):
+        hit = any(reaches.get(s, False) for s in node.src[: _data_sources(node)])
+        if (hit and node.op in _MOVERS) or (moved and node is base):
+            return True
+        reaches[node] = hit or node is base
+    return False
 
 
 def _store_hazard(x: UOp, target: UOp, value: UOp) -> UOp | None:
-    """A kernel may read its own target only at the index that it stores (scheduler spec 6.2, reading 31).
-
-    A value that reaches the target through anything that can move elements is computed into storage of its
-    own first. Reading at another place through RESHAPE alone is caught when indices are known.
-    """
-    if value.op is Ops.CONTIGUOUS:
-        return None
-    base = target.base
-    for node in _reaches(value, base):
-        if node is not target and node.op in GroupOp.Movement - {Ops.RESHAPE}:
-            return x.replace(src=(target, value.contiguous(), *x.src[2:]))
+    """A kernel may read its own target only at the index that it stores (scheduler spec 6.2, reading 31): a
+    value that reads it elsewhere is computed into storage of its own first."""
+    if value.op is not Ops.CONTIGUOUS and _reads_elsewhere(value, target):
+        # not value.contiguous(): that is no mark on storage
+        return x.replace(src=(target, UOp(Ops.CONTIGUOUS, None, (value,)), *x.src[2:]))
     return None
 
 
