@@ -159,6 +159,51 @@ def test_swapped_slices() -> None:
     np.testing.assert_array_equal(x.numpy(), np.concatenate([a[2:], a[:2]]))
 
 
+@pytest.mark.parametrize("key", [slice(0, 2), np.array([0, 3, 0]), "mask"])
+def test_writes_through_a_view_leave_the_rest_of_it_alone(key: Any) -> None:
+    """What the key does not name keeps what the base holds now, not what the view was made of."""
+    a = array(6, 3)
+    x, want = Tensor(a), a.copy()
+    view = x[1:5]
+    x[2:4] = 50
+    want[2:4] = 50
+    if isinstance(key, str):
+        view[view < 1] = 7  # the condition reads the view, the rest is the base's
+        want[1:5][a[1:5] < 1] = 7
+    else:
+        view[key] = 7
+        want[1:5][key] = 7
+    np.testing.assert_array_equal(x.numpy(), want)
+    np.testing.assert_array_equal(view.numpy(), want[1:5])
+
+
+@pytest.mark.parametrize("first", ["flipped", "value", "reader"])
+def test_storage_that_a_value_got_by_another_name_is_not_overwritten(first: str) -> None:
+    """Realising a view of an expression gives the expression storage; a pending write to it must not take that
+    storage while a reader of the old value is alive."""
+    a = array(6, 2)
+    value = abs(Tensor(a))
+    reader, flipped = value + 1, value.flip(1)
+    value[1:5] = -2
+    {"flipped": flipped, "value": value, "reader": reader}[first].realize()
+    want = abs(a)
+    want[1:5] = -2
+    np.testing.assert_array_equal(value.numpy(), want)
+    np.testing.assert_array_equal(reader.numpy(), abs(a) + 1)
+    np.testing.assert_array_equal(flipped.numpy(), abs(a)[:, ::-1])
+
+
+def test_a_written_view_of_storage_that_moves_nothing_is_a_copy() -> None:
+    """Flipping an axis of one element is no movement, but the flipped Tensor is a value of its own."""
+    a = array(4, 1)
+    x = Tensor(a)
+    turned = x.flip(1)
+    turned[0] = 9
+    turned.realize()
+    np.testing.assert_array_equal(x.numpy(), a)
+    np.testing.assert_array_equal(turned.numpy(), np.concatenate([[[9]], a[1:]]))
+
+
 def test_mismatches_are_named() -> None:
     """checklist 82."""
     x = Tensor(array(3, 4))

@@ -118,7 +118,9 @@ class _Storing:
         if store.op is not Ops.STORE or len(now.src) != 2:
             raise UnsupportedError(f"a state of storage after {store.op.name}")
         old = node.src[0]
-        owns = state.op in (Ops.BUFFER, Ops.AFTER)
+        # a CONTIGUOUS that turned out to be storage already is another name of it: others may read that
+        alias = old.op is Ops.CONTIGUOUS and state.op is Ops.BUFFER
+        owns = state.op in (Ops.BUFFER, Ops.AFTER) and not alias
         if owns and not _old_bytes_are_needed(old, node, self.roots):
             buffer = state.buf_uop
         else:

@@ -509,6 +509,13 @@ class Tensor:
         With integer arrays the last of several writes to one place (in row-major order) wins. A boolean mask
         selects elements that all get one value.
         """
+        if self._base is not None:
+            base, outer = self._base
+            part = Tensor(base.uop[outer])
+            part[key] = value
+            base[outer] = part
+            self._uop = base.uop[outer]
+            return
         mask = _mask(key)
         if mask is not None:
             self._write_where(mask, value)
@@ -517,13 +524,6 @@ class Tensor:
         if picked is not None:
             here = self._uop[picked.basic]
             self[picked.basic] = Tensor(picked.write(here, self._written_value(value)))
-            return
-        if self._base is not None:
-            base, outer = self._base
-            part = Tensor(base.uop[outer])
-            part[key] = value
-            base[outer] = part
-            self._uop = base.uop[outer]
         else:
             self._uop = self._written(self._uop[key], value)
             self._stored = True
