@@ -7,6 +7,7 @@ from rangeify.errors import (
     BindError,
     ConfigError,
     CycleError,
+    DeviceError,
     InputError,
     PromotionError,
     RangeifyError,
@@ -17,7 +18,18 @@ from rangeify.errors import (
 )
 from rangeify.executor import run
 from rangeify.realization import realize
-from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, ScheduleFormatError, Variable
+from rangeify.schedule_types import (
+    Arena,
+    Buffer,
+    Copy,
+    Item,
+    Kernel,
+    Lane,
+    Role,
+    Schedule,
+    ScheduleFormatError,
+    Variable,
+)
 from rangeify.tensor import Tensor
 
 __all__ = [
@@ -27,9 +39,13 @@ __all__ = [
     "Buffer",
     "Config",
     "ConfigError",
+    "Copy",
     "CycleError",
+    "DeviceError",
     "InputError",
+    "Item",
     "Kernel",
+    "Lane",
     "PromotionError",
     "RangeifyError",
     "Role",

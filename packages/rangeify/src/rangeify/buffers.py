@@ -75,5 +75,5 @@ pm_buffers: Final = PatternMatcher(
 
 def stage_to_storage(sink: UOp) -> tuple[UOp, Allocation]:
     """The graph without global stages."""
-    ctx = Allocation(sum(1 for n in sink.toposort() if n.op is Ops.ALLOC))
+    ctx = Allocation(max((-n.arg.slot for n in sink.toposort() if n.op is Ops.ALLOC), default=0))
     return graph_rewrite(sink, pm_buffers, ctx, name="stage to storage"), ctx

@@ -9,12 +9,17 @@ from contextlib import contextmanager
 import attrs
 
 from rangeify.callify import check_call, transform_to_call
+from rangeify.calls import is_kernel_call, resolve
 from rangeify.config import Config
+from rangeify.errors import UnsupportedError
+from rangeify.kernels import DEVICE_NUMBER
 from rangeify.lowering import Lowered, lower_call
-from rangeify.memory import lifetimes, place
-from rangeify.schedule_types import Arena, Buffer, Kernel, Role, Schedule, Variable
+from rangeify.memory import held_longer, lifetimes, place
+from rangeify.multi import copy_offset, same_device
+from rangeify.schedule_types import Arena, Buffer, Copy, Item, Kernel, Lane, Role, Schedule, Variable
+from rangeify.storage import on_each_device
 from rangeify.tensor import Tensor
-from uopgraph import Ops, UOp
+from uopgraph import GroupOp, Ops, UOp
 
 
 @attrs.frozen(eq=False)
@@ -48,7 +53,8 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
         outputs = [
             t.uop.substitute({**result.buffer_map, **free}, name="outputs", walk=True) for t in tensors
         ]
-        made = _Made(lowered, result.call.src[1:], mentioned, outputs, result.variables)
+        calls, origin = resolve(lowered.linear, result.call.src[1:])
+        made = _Made(lowered, calls, origin, mentioned, outputs, result.variables)
         return Built(made.schedule(config), result.buffer_map)
 
 
@@ -68,15 +74,16 @@ def _uncollected() -> Iterator[None]:
 @attrs.frozen(eq=False)
 class _Made:
     lowered: Lowered
-    arguments: tuple[UOp, ...]
+    calls: tuple[UOp, ...]
+    origin: Mapping[UOp, tuple[str, int]]
     mentioned: list[UOp]
     outputs: list[UOp]
     values: Mapping[UOp, int | None]
 
     def _variables(self) -> tuple[Variable, ...]:
         """Exactly the Variables that an item or an output uses, by name."""
-        users = [*(c.src[0] for c in self.lowered.linear.src), *self.outputs]
-        used = {v for u in users for v in u.toposort() if v.is_variable}
+        users = [*(c.src[0] for c in self.calls), *self.outputs]
+        used = {v for u in users for v in u.toposort() if v.is_variable and v.expr != DEVICE_NUMBER}
         found = []
         for v, value in self.values.items():
             if v in used:
@@ -84,50 +91,117 @@ class _Made:
                 found.append(Variable(v.expr, low, high, v.arg.multiple_of or 1, value))
         return tuple(sorted(found, key=lambda v: v.name))
 
-    def schedule(self, config: Config) -> Schedule:
-        calls = self.lowered.linear.src
-        written = {c.src[1] for c in calls}
-        params = {p: self.arguments[p.arg.slot] for c in calls for p in c.src[1:] if p.op is Ops.PARAM}
+    def _reason(self, alloc: UOp) -> str:
+        if alloc in self.origin:
+            return f"the call {self.origin[alloc][0]} keeps it"
+        return self.lowered.reasons.get(alloc.arg.slot, "")
+
+    def _roles(self) -> dict[UOp, Role]:
+        """BUFFER -> how it takes part: written ones that an expression mentions are also inputs."""
+        read = dict.fromkeys(
+            n for c in self.calls for a in c.src[1:] for n in _storages(a) if n.op is Ops.BUFFER
+        )
+        written = {n for c in self.calls for n in _storages(c.src[1])}
         role = {}
-        for p, buffer in params.items():
+        for buffer in read:
             held = buffer in self.mentioned
-            role[buffer] = (Role.INPUT_OUTPUT if held else Role.OUTPUT) if p in written else Role.INPUT
-        seen_outside = [b for out in self.outputs for b in out.toposort() if b.op is Ops.BUFFER]
-        for buffer in seen_outside:
-            fresh = buffer not in self.mentioned
-            role.setdefault(buffer, Role.OUTPUT if fresh else Role.INPUT)
+            role[buffer] = (Role.INPUT_OUTPUT if held else Role.OUTPUT) if buffer in written else Role.INPUT
+        for buffer in self._outside():
+            role.setdefault(buffer, Role.INPUT if buffer in self.mentioned else Role.OUTPUT)
+        return role
+
+    def _outside(self) -> list[UOp]:
+        return [b for out in self.outputs for b in out.toposort() if b.op is Ops.BUFFER]
+
+    def schedule(self, config: Config) -> Schedule:
+        role = self._roles()
         inputs = [b for b in self.mentioned if b in role and role[b] is not Role.OUTPUT]
-        others = [b for b in (*seen_outside, *params.values()) if role[b] is Role.OUTPUT]
-        allocs = list(dict.fromkeys(a for c in calls for a in c.src[1:] if a.op is Ops.ALLOC))
-        nodes = (*inputs, *dict.fromkeys(others), *allocs)
-        number = {n: i for i, n in enumerate(nodes)}
-        buffers, count = [], {"in": 0, "out": 0, "t": 0}
-        for node in nodes:
+        others = [b for b in (*self._outside(), *role) if role[b] is Role.OUTPUT]
+        allocs = dict.fromkeys(
+            n for c in self.calls for a in c.src[1:] for n in _storages(a) if n.op is Ops.ALLOC
+        )
+        buffers, nodes, count = [], [], {"in": 0, "out": 0, "t": 0}
+        for node in (*inputs, *dict.fromkeys(others), *allocs):
             kind = role.get(node, Role.TEMPORARY)
             prefix = {Role.OUTPUT: "out", Role.TEMPORARY: "t"}.get(kind, "in")
-            reason = self.lowered.reasons.get(node.arg.slot, "") if kind is Role.TEMPORARY else ""
+            reason = self._reason(node) if kind is Role.TEMPORARY else ""
             shape = tuple(int(d) for d in node.shape)
-            buffers.append(
-                Buffer(f"{prefix}{count[prefix]}", shape, node.dtype, str(node.device), kind, reason)
-            )
+            name = f"{prefix}{count[prefix]}"
             count[prefix] += 1
-        items = tuple(Kernel(c.src[0], tuple(number[params.get(a, a)] for a in c.src[1:])) for c in calls)
-        slots = {n: n.param_like(i) for n, i in number.items()}
+            parts = on_each_device(node)
+            for i, part in enumerate(parts):
+                own = name if len(parts) == 1 else f"{name}.{i}"
+                buffers.append(Buffer(own, shape, node.dtype, str(part.device), kind, reason))
+                nodes.append(part)
+        number = {n: i for i, n in enumerate(nodes)}
+        items = tuple(_item(c, number, buffers) for c in self.calls)
+        slots = {n: n.param_like(i) for n, i in number.items() if n.op is Ops.BUFFER}
+        for node in self._outside():
+            if isinstance(node.device, tuple):
+                slots[node] = UOp.mstack(*(p.param_like(number[p]) for p in on_each_device(node)))
         return Schedule(
             items,
             tuple(buffers),
             plan_arena(items, buffers, config),
-            tuple(number[b] for b in inputs),
+            tuple(number[p] for b in inputs for p in on_each_device(b)),
             tuple(o.substitute(slots, name="number outputs", walk=True) for o in self.outputs),
             self._variables(),
-            nodes,
+            tuple(nodes),
         )
 
 
-def plan_arena(items: tuple[Kernel, ...], buffers: list[Buffer], config: Config) -> Arena:
-    """Place the temporaries of the item list in one arena (scheduler spec 15)."""
+def _storages(argument: UOp) -> tuple[UOp, ...]:
+    """The BUFFERs and ALLOCs of an argument: storage, or a selection or stack of storages."""
+    if argument.op in (Ops.MSELECT, Ops.MSTACK):
+        return tuple(n for s in argument.src for n in _storages(s))
+    return (argument,) if argument.op in GroupOp.Defines and not argument.is_variable else ()
+
+
+def _by_device(argument: UOp) -> tuple[UOp, ...]:
+    """The storage that an argument means on each device."""
+    if argument.op is Ops.MSTACK:
+        return tuple(n for s in argument.src for n in _by_device(s))
+    if argument.op is Ops.MSELECT:
+        return (_by_device(argument.src[0])[argument.arg],)
+    return on_each_device(argument)
+
+
+def _item(call: UOp, number: Mapping[UOp, int], buffers: list[Buffer]) -> Item:
+    """The kernel, or the copy, that a call on storage is."""
+    body = call.src[0]
+    if not is_kernel_call(call):
+        raise UnsupportedError(f"a call of {body.op.name} as an item of a schedule")
+    arguments = [_by_device(a) for a in call.src[1:] if _storages(a)]
+    count = max(len(a) for a in arguments)
+    if any(len(a) != count for a in arguments):
+        same_device([str(s.device) for a in arguments for s in a], body.arg.name)
+    launches = tuple(tuple(number[a[i]] for a in arguments) for i in range(count))
+    for launch in launches:
+        devices = [buffers[b].device for b in launch]
+        if len(set(devices)) > 1:
+            offset = copy_offset(body) if len(launch) == 2 and count == 1 else None
+            if offset is None:
+                same_device(devices, body.arg.name)
+            else:
+                return Copy(launch[0], launch[1], offset)
+    return Kernel(body, launches[0], launches[1:])
+
+
+def plan_arena(items: tuple[Item, ...], buffers: list[Buffer], config: Config) -> Arena:
+    """Place the temporaries of the item list, a lane for each device and each of copies and kernels
+    (scheduler spec 15)."""
     if not config.memory_planner:
         return Arena()
-    sizes = {i: b.nbytes for i, b in enumerate(buffers) if b.role is Role.TEMPORARY}
-    placement = place(lifetimes((k.buffers for k in items), sizes), config.arena_alignment)
-    return Arena(placement.nbytes, config.arena_alignment, placement.offsets)
+    copied = {b for item in items if isinstance(item, Copy) for b in item.touched}
+    keys = {i: (b.device, i in copied) for i, b in enumerate(buffers) if b.role is Role.TEMPORARY}
+    lives = lifetimes((item.touched for item in items), {i: buffers[i].nbytes for i in keys})
+    offsets: dict[int, int] = {}
+    lanes: list[Lane] = []
+    start = 0
+    for device, copies in dict.fromkeys(keys[live.key] for live in lives):
+        own = [held_longer(v) if copies else v for v in lives if keys[v.key] == (device, copies)]
+        placement = place(own, config.arena_alignment)
+        offsets.update({i: start + offset for i, offset in placement.offsets.items()})
+        lanes.append(Lane(device, copies, start, placement.nbytes))
+        start += placement.nbytes
+    return Arena(start, config.arena_alignment, offsets, tuple(lanes))

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 import attrs
 
 from rangeify import storage
-from rangeify.errors import BindError, UnsupportedError, require
+from rangeify.config import Config
+from rangeify.errors import BindError, DeviceError, UnsupportedError, require
+from rangeify.multi import Sharded, device_counter, localize
 from uopgraph import GroupOp, Ops, UOp
 
 
@@ -32,13 +34,6 @@ def is_virtual(node: UOp) -> bool:
     return node.device is None or node.dtype.is_weak
 
 
-def _device_of(node: UOp) -> str:
-    device = node.device
-    if not isinstance(device, str):
-        raise UnsupportedError(f"a value on several devices {device}")
-    return device
-
-
 def _host_shape(node: UOp) -> tuple[int, ...]:
     dims = []
     for d in node.shape:
@@ -48,10 +43,40 @@ def _host_shape(node: UOp) -> tuple[int, ...]:
     return tuple(dims)
 
 
+def new_place(node: UOp) -> UOp:
+    """Fresh storage for the value of `node`, of the same shape, devices and sharding."""
+    device, axis = node.device, node.axis
+    assert device is not None
+    shape = list(_host_shape(node))
+    if axis is None or isinstance(device, str):
+        return storage.new_buffer(tuple(shape), node.dtype, device)
+    shape[axis], rest = divmod(shape[axis], len(device))
+    if rest:
+        raise DeviceError(
+            f"axis {axis} of size {node.shape[axis]} is not divisible by {len(device)} devices", device
+        )
+    buffer = storage.new_buffer(tuple(shape), node.dtype, device)
+    return buffer.unshard(axis, device_counter(len(device)))
+
+
+def _place_of(state: UOp) -> UOp:
+    while state.op is Ops.AFTER:
+        state = state.src[0]
+    return state
+
+
 def _storage_view(node: UOp) -> UOp | None:
     """A contiguous run of a BUFFER as flat slice, reshaped; None when `node` is not one (scheduler spec
-    3.4).
+    3.4). Of a sharded buffer, the same run on each device.
     """
+    if node.base.op is Ops.UNSHARD and node.base.src[0].op is Ops.BUFFER and node.axis is not None:
+        local = localize(node, Config())
+        view = _storage_view(local.value) if isinstance(local, Sharded) else None
+        return (
+            view.unshard(local.axis, local.counter)
+            if view is not None and isinstance(local, Sharded)
+            else None
+        )
     if node.base.op is not Ops.BUFFER:
         return None
     found = node.contiguous_view()
@@ -102,7 +127,7 @@ class _Storing:
 
     def value(self, node: UOp, now: UOp) -> UOp:
         """A numbered value gets a buffer and a STORE into it."""
-        buffer = storage.new_buffer(_host_shape(node), node.dtype, _device_of(node))
+        buffer = new_place(node)
         self.stored[node] = buffer
         if 0 in node.shape:
             return buffer
@@ -115,16 +140,19 @@ class _Storing:
         fresh storage, with a copy of the old contents unless all of it is overwritten (design 9, reading
         31)."""
         state, store = now.src[0], now.src[1]
-        if store.op is not Ops.STORE or len(now.src) != 2:
-            raise UnsupportedError(f"a state of storage after {store.op.name}")
         old = node.src[0]
         # a CONTIGUOUS that turned out to be storage already is another name of it: others may read that
-        alias = old.op is Ops.CONTIGUOUS and state.op is Ops.BUFFER
-        owns = state.op in (Ops.BUFFER, Ops.AFTER) and not alias
-        if owns and not _old_bytes_are_needed(old, node, self.roots):
-            buffer = state.buf_uop
+        alias = old.op is Ops.CONTIGUOUS and state.op in (Ops.BUFFER, Ops.UNSHARD)
+        owns = storage.is_state(state) and not alias
+        in_place = owns and not _old_bytes_are_needed(old, node, self.roots)
+        if store.op is not Ops.STORE or len(now.src) != 2:
+            if store.op is not Ops.CALL or not in_place:
+                raise UnsupportedError(f"a state of storage after {store.op.name}")
+            buffer = _place_of(state)
+        elif in_place:
+            buffer = _place_of(state)
         else:
-            buffer = storage.new_buffer(_host_shape(node), node.dtype, _device_of(node))
+            buffer = new_place(node)
             target, whole = store.src[0], store.src[0].base is state and _is_whole(store.src[0], state)
             fresh = buffer if whole else buffer.after(buffer.store(state))
             now = fresh.after(target.substitute({state: fresh}, walk=True).store(store.src[1]))
@@ -155,7 +183,7 @@ def _numbered(sink: UOp, live: frozenset[UOp] | None) -> dict[UOp, None]:
     for node in sink.toposort(enter_calls=False):
         if node.op is Ops.CONTIGUOUS and (live is None or node in live):
             chosen[node] = None
-        elif node.op is Ops.AFTER and node.src[0].op not in (Ops.BUFFER, Ops.AFTER):
+        elif node.op is Ops.AFTER and not storage.is_state(node.src[0]):
             chosen[node.src[0]] = None  # a write into a value first gives that value storage
     return chosen
 
@@ -171,12 +199,10 @@ def transform_to_call(
     """
     pass_ = _Storing((*sink.src, *holders), _numbered(sink, live))
     for node in sink.toposort(enter_calls=False):
-        if node.op in (Ops.COPY, Ops.UNSHARD, Ops.MSTACK, Ops.MSELECT, Ops.ALLREDUCE, Ops.CALL):
-            raise UnsupportedError(f"{node.op.name} of tensors (several devices and nested calls)")
         if node.is_variable:
             pass_.new[node] = pass_.variable(node)
             continue
-        now = node.rebuild(tuple(pass_.new[s] for s in node.src))
+        now = node.rebuild(tuple(pass_.new.get(s, s) for s in node.src))
         if node.op is Ops.CONTIGUOUS and (view := _storage_view(now.src[0])) is not None:
             pass_.stored[node] = now = view
         elif node.op is Ops.AFTER:
@@ -192,20 +218,35 @@ def _parametrise(sink: UOp) -> UOp:
     3.5).
     """
     params: dict[UOp, UOp] = {}
-    allocs: dict[UOp, UOp] = {}
     for node in sink.toposort(enter_calls=False):
         if node.op is Ops.BUFFER:
             params[node] = node.param_like(len(params))
-        elif node.op is Ops.ALLOC and node.arg.slot >= 0:
-            allocs[node] = node.replace(arg=attrs.evolve(node.arg, slot=-1 - len(allocs)))
-    body = sink.substitute({**params, **allocs}, name="parametrise", walk=True)
-    return body.call(*params, precompile=True)
+    return _local_slots(sink.substitute(params, name="parametrise", walk=True)).call(*params, precompile=True)
+
+
+def _local_slots(body: UOp) -> UOp:
+    """`body` with call-local storage numbered -1, -2, ... in the order of first visits; each nested body is a
+    scope of its own."""
+    new: dict[UOp, UOp] = {}
+    order = body.toposort(enter_calls=False)
+    if not any(n.op in (Ops.ALLOC, Ops.CALL) for n in order):
+        return body
+    count = 0
+    for node in order:
+        if node.op is Ops.ALLOC:
+            count += 1
+            new[node] = node.replace(arg=attrs.evolve(node.arg, slot=-count))
+        elif node.op is Ops.CALL:
+            new[node] = node.replace(src=(_local_slots(node.src[0]), *(new[s] for s in node.src[1:])))
+        else:
+            new[node] = node.rebuild(tuple(new[s] for s in node.src))
+    return new[body]
 
 
 def check_call(call: UOp) -> None:
     """The invariants after callify (scheduler spec 19): no BUFFER in the body, dense slots, no tags."""
     slots = set()
-    for node in call.src[0].toposort():
+    for node in call.src[0].toposort(enter_calls=False):
         require(node.op is not Ops.BUFFER, "callify", "a BUFFER is left in the call's body")
         require(node.tag is None, "callify", "a tag is left in the call's body")
         if node.op is Ops.PARAM and not node.is_variable:

@@ -42,6 +42,10 @@ class Config:
     - ``memory_planner``: temporaries share an arena instead of having storage of their own.
     - ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
     - ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
+    - ``ring``, ``all_to_all``: 0 never, 1 for an all-reduce over more than two devices of more than
+      ``ring_threshold`` elements, 2 always; the second wins over the first, and without both every device
+      gets every value.
+    - ``allreduce_cast``: what was cast up from 16-bit floats to be summed goes over the wire in 16 bits.
     - ``check``: verify the invariants of each stage (1) or not (0).
     """
 
@@ -55,6 +59,10 @@ class Config:
     memory_planner: bool = True
     arena_alignment: int = 256
     fast_math: bool = False
+    ring: int = 1
+    all_to_all: int = 0
+    ring_threshold: int = 256_000
+    allreduce_cast: bool = True
     check: int = 1
     debug: int = 0
 
@@ -67,6 +75,9 @@ class Config:
             raise ConfigError("partial_stage", f"must be 0 or 1, not {self.partial_stage!r}")
         if self.max_kernel_buffers != 0 and self.max_kernel_buffers < 4:
             raise ConfigError("max_kernel_buffers", "must be 0 or at least 4 (three operands and a result)")
+        for field in ("ring", "all_to_all"):
+            if getattr(self, field) not in (0, 1, 2):
+                raise ConfigError(field, f"must be 0, 1 or 2, not {getattr(self, field)!r}")
         if self.row_bytes < 0:
             raise ConfigError("row_bytes", f"must not be negative, got {self.row_bytes}")
         if self.arena_alignment < 1 or self.arena_alignment & (self.arena_alignment - 1):

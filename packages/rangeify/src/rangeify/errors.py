@@ -49,6 +49,14 @@ class CycleError(RangeifyError, RuntimeError):
         self.kernels = kernels
 
 
+class DeviceError(RangeifyError, RuntimeError):
+    """Devices that do not fit together, or items that would change their device. ``devices`` names them."""
+
+    def __init__(self, message: str, devices: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.devices = devices
+
+
 class ScheduleError(RangeifyError, RuntimeError):
     """A graph that breaks an invariant of a scheduling stage; ``stage`` names the stage."""
 

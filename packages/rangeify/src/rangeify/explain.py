@@ -6,7 +6,7 @@ import math
 
 from rangeify.classes import by_class
 from rangeify.kernels import loops_of
-from rangeify.schedule_types import Kernel, Schedule
+from rangeify.schedule_types import Copy, Kernel, Schedule
 from uopgraph import GroupOp, Ops, UOp, dtypes, infix
 
 
@@ -38,11 +38,18 @@ def _loops(kernel: Kernel) -> str:
 def explain(schedule: Schedule) -> str:
     """One paragraph a kernel, then the memory."""
     lines = []
-    for i, kernel in enumerate(schedule.kernels):
+    for i, kernel in enumerate(schedule.items):
+        if isinstance(kernel, Copy):
+            to, at = (_describe(schedule, b) for b in kernel.touched)
+            devices = [schedule.buffers[b].device for b in reversed(kernel.touched)]
+            lines.append(f"copy {i}: {' -> '.join(devices)}")
+            lines.append(f"  {schedule.buffers[kernel.destination].nbytes} bytes from {at} to {to}")
+            continue
         out, *_ = kernel.buffers
         read = sum(schedule.buffers[b].nbytes for b in kernel.reads)
         written = schedule.buffers[out].nbytes
-        lines.append(f"kernel {i}: {kernel.function_name} {_loops(kernel)}")
+        launches = f" on {len(kernel.launches)} devices" if kernel.others else ""
+        lines.append(f"kernel {i}: {kernel.function_name} {_loops(kernel)}{launches}")
         lines.append(
             f"  reads {', '.join(_describe(schedule, b) for b in kernel.reads) or 'nothing'}"
             f"; writes {_describe(schedule, out)}"

@@ -9,9 +9,16 @@ def data_srcs(x: UOp) -> tuple[UOp, ...]:
     """The sources of `x` that are data: no shapes, offsets, ranges or dependencies (scheduler spec 2)."""
     if x.op in GroupOp.Defines or x.op in (Ops.RANGE, Ops.CONST):
         return ()
-    if x.op in GroupOp.Movement or x.op in (Ops.INDEX, Ops.STAGE, Ops.REDUCE, Ops.AFTER, Ops.END):
+    if x.op in GroupOp.Movement or x.op in (
+        Ops.INDEX,
+        Ops.STAGE,
+        Ops.REDUCE,
+        Ops.AFTER,
+        Ops.END,
+        Ops.UNSHARD,
+    ):
         return x.src[:1]
-    return x.src
+    return x.src[1:] if x.op is Ops.CALL else x.src
 
 
 def data_toposort(root: UOp) -> list[UOp]:

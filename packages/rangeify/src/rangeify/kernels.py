@@ -7,9 +7,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from rangeify.errors import CycleError, require
-from uopgraph import GroupOp, KernelInfo, Ops, PatternMatcher, UOp, UPat, graph_rewrite, infix
+from uopgraph import AxisType, GroupOp, KernelInfo, Ops, PatternMatcher, UOp, UPat, graph_rewrite, infix
 
-_STATES: Final = frozenset({Ops.PARAM, Ops.BUFFER, Ops.ALLOC, Ops.AFTER})
+_STATES: Final = frozenset({Ops.PARAM, Ops.BUFFER, Ops.ALLOC, Ops.AFTER, Ops.MSELECT, Ops.MSTACK})
+
+#: The Variable in a kernel body that is the number of the device that runs it.
+DEVICE_NUMBER: Final = "_device_num"
+
+
+def storage_of(state: UOp) -> UOp:
+    """The storage of a state: a BUFFER, ALLOC or PARAM, or what MSELECT and MSTACK make of them."""
+    while state.op is Ops.AFTER:
+        state = state.src[0]
+    if state.op in (Ops.MSELECT, Ops.MSTACK):
+        return state.rebuild(tuple(storage_of(s) for s in state.src))
+    return state.buf_uop
 
 
 def loops_of(body: UOp) -> tuple[tuple[UOp, ...], tuple[UOp, ...]]:
@@ -49,7 +61,8 @@ def _walk(effect: UOp) -> Iterator[UOp]:
 
 def _split(x: UOp) -> UOp | None:
     """An END or STORE without open ranges becomes a CALL; slot 0 is the output."""
-    if x.ranges or (x.op is Ops.STORE and x.src[0].op is not Ops.INDEX):
+    counters = [r for r in x.ranges if r.arg[-1] is AxisType.DEVICE]
+    if len(counters) < len(x.ranges) or (x.op is Ops.STORE and x.src[0].op is not Ops.INDEX):
         return None
     arguments: dict[UOp, UOp] = {}
     states: dict[UOp, UOp] = {}
@@ -57,11 +70,11 @@ def _split(x: UOp) -> UOp | None:
     reduced: dict[UOp, None] = {}
     for node in _walk(x):
         if node.op in _STATES and not node.is_variable:
-            storage = node.buf_uop
+            storage = storage_of(node)
             if states.setdefault(storage, node) is not node:
                 raise CycleError(
-                    f"cycle detected while indexing {storage.op.name} {storage.arg.slot}: one kernel would "
-                    "read two states of one buffer; store the older one with contiguous() first"
+                    f"cycle detected while indexing {storage.op.name} {storage.buf_uop.arg.slot}: one kernel "
+                    "would read two states of one buffer; store the older one with contiguous() first"
                 )
             if storage not in arguments:
                 arguments[storage] = storage.param_like(len(arguments))
@@ -72,6 +85,8 @@ def _split(x: UOp) -> UOp | None:
     order = (*sorted(reduced, key=lambda r: r.arg[0]), *outer)
     for number, r in enumerate(order):
         mapping[r] = r.replace(arg=(number, *r.arg[1:]))
+    for r in counters:
+        mapping[r] = UOp.variable(DEVICE_NUMBER, 0, int(r.src[0].arg) - 1)
     effect = x.substitute(mapping, name="kernel body", walk=True)
     require(not effect.ranges, "kernel split", "a kernel body leaves ranges open")
     _check_self_reads(effect)
@@ -102,14 +117,16 @@ def split_kernels(sink: UOp) -> UOp:
     return graph
 
 
-_GRAPH: Final = GroupOp.Defines | {Ops.SINK, Ops.CALL, Ops.AFTER, Ops.CONST, Ops.STACK, Ops.RESHAPE, Ops.NOOP}
+_GRAPH: Final = GroupOp.Defines | {
+    *(Ops.SINK, Ops.CALL, Ops.AFTER, Ops.CONST, Ops.STACK, Ops.RESHAPE, Ops.NOOP, Ops.MSELECT, Ops.MSTACK)
+}
 
 
 def check_kernel_graph(graph: UOp) -> None:
     """The invariants after the split (scheduler spec 19)."""
     for node in graph.toposort(enter_calls=False):
         require(node.op in _GRAPH, "kernel split", f"{node.op.name} is left outside the kernels")
-        if node.op is Ops.CALL:
+        if node.op is Ops.CALL and node.src[0].op is Ops.SINK:
             body = node.src[0]
             slots = {n.arg.slot for n in body.toposort() if n.op is Ops.PARAM and not n.is_variable}
             require(

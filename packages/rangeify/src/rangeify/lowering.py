@@ -10,10 +10,12 @@ import attrs
 
 from rangeify import disk_cache
 from rangeify.buffers import stage_to_storage
+from rangeify.calls import open_calls
 from rangeify.config import Config
 from rangeify.errors import UnsupportedError
 from rangeify.kernels import split_kernels
 from rangeify.limit import limit_buffers
+from rangeify.multi import DeviceLowering, lower_devices
 from rangeify.order import create_schedule
 from rangeify.prepare import prepare
 from rangeify.ranges import run_rangeify
@@ -58,22 +60,33 @@ def lower_sink(body: UOp, config: Config) -> Lowered:
     """Lower the SINK of a call body; every stage in the order of scheduler spec 1, without the cache."""
     if config.fusion == "profit":
         raise UnsupportedError(f'Config.fusion="{config.fusion}"')
-    ranged, _ = run_rangeify(prepare(body, config), config)
+    devices = DeviceLowering(config, lambda inner, c: lower_body(inner, c).linear, _local_storage(body))
+    local = lower_devices(open_calls(body, devices), devices)
+    ranged, _ = run_rangeify(prepare(local, config), config)
     fused = unstage(ranged, config.fast_math, keep_row_values=config.fusion == "rows")
     if config.fusion == "rows":
         fused = unstage(merge_rows(fused, config.row_bytes), config.fast_math)
     if config.max_kernel_buffers:
         fused = limit_buffers(fused, config.max_kernel_buffers)
     stored, allocation = stage_to_storage(fused)
-    return Lowered(create_schedule(split_kernels(stored)), allocation.reasons)
+    reasons = {**devices.reasons, **allocation.reasons}
+    return Lowered(create_schedule(split_kernels(stored)), reasons)
+
+
+def _local_storage(body: UOp) -> int:
+    return max((-n.arg.slot for n in body.toposort(enter_calls=False) if n.op is Ops.ALLOC), default=0)
 
 
 def lower_call(call: UOp, config: Config) -> Lowered:
     """The lowered body of a CALL, from a cache when an equal body was lowered under an equal
     configuration.
     """
-    body = call.src[0]
     assert call.op is Ops.CALL
+    return lower_body(call.src[0], config)
+
+
+def lower_body(body: UOp, config: Config) -> Lowered:
+    """:func:`lower_call` of a body: the SINK of a call."""
     if config.schedule_cache == 0:
         return lower_sink(body, config)
     key = (body.key, config.key())

@@ -50,6 +50,13 @@ def lifetimes(uses: Iterable[Sequence[K]], nbytes: Mapping[K, int]) -> tuple[Lif
     return tuple(Lifetime(key, nbytes[key], first[key], last[key]) for key in first)
 
 
+def held_longer(live: Lifetime[K]) -> Lifetime[K]:
+    """The lifetime of a buffer of a copy, which is freed late: the copy may still run when later items
+    start.
+    """
+    return attrs.evolve(live, last=live.last + 1 + live.last - live.first)
+
+
 def _round_up(n: int, to: int) -> int:
     return -(-n // to) * to
 

@@ -8,15 +8,23 @@ from collections import deque
 import attrs
 
 from rangeify.errors import CycleError, ScheduleError
+from rangeify.kernels import storage_of
 from uopgraph import GroupOp, Ops, UOp
 
 _STATES = GroupOp.Defines | {Ops.AFTER}
 
 
+def states_of(node: UOp) -> tuple[UOp, ...]:
+    """The states of storage that an argument reads: those of all its parts where it is made of several."""
+    if node.op is Ops.MSTACK:
+        return tuple(dict.fromkeys(s for part in node.src for s in states_of(part)))
+    return (state_of(node),)
+
+
 def state_of(node: UOp) -> UOp:
     """The state of storage under views and casts: an AFTER or the storage itself."""
     while node.op not in _STATES:
-        if node.op not in GroupOp.Movement | {Ops.BITCAST, Ops.INDEX, Ops.CAST}:
+        if node.op not in GroupOp.Movement | {Ops.BITCAST, Ops.INDEX, Ops.CAST, Ops.MSELECT, Ops.UNSHARD}:
             raise ScheduleError("create_schedule", f"{node.op.name} is no state of storage")
         node = node.src[0]
     return node
@@ -52,8 +60,8 @@ def create_schedule(graph: UOp) -> UOp:
     and before the writer that supersedes it. Raises :class:`CycleError` naming the kernels when there is
     no order."""
     result = _Graph()
-    reads: list[tuple[UOp, UOp]] = []  # (kernel, state that it reads)
-    writes: dict[UOp, dict[UOp, None]] = {}  # state -> kernels that supersede it
+    reads: list[tuple[UOp, UOp, UOp]] = []  # (kernel, state after it, state that it reads)
+    writes: dict[UOp, dict[UOp, UOp]] = {}  # state -> kernels that supersede it -> state after them
     for state in graph.toposort(enter_calls=False):
         if state.op is not Ops.AFTER:
             continue
@@ -63,30 +71,35 @@ def create_schedule(graph: UOp) -> UOp:
         for kernel in own:
             result.add(kernel)
             if kernel not in members:
-                writes.setdefault(previous, {})[kernel] = None
+                writes.setdefault(previous, {})[kernel] = state
         waited = [d for d in state.src[1:] if d.op is Ops.AFTER]
         for dependency in state.src[1:]:
             if dependency.op not in (Ops.CALL, Ops.AFTER):
                 raise ScheduleError("create_schedule", f"a state waits for {dependency.op.name}")
         for kernel in own:
-            for argument in kernel.src[1:]:
-                read = state_of(argument)
-                reads.append((kernel, read))
+            for read in (s for a in kernel.src[1:] if _is_storage(a) for s in states_of(a)):
+                reads.append((kernel, state, read))
                 for before in _kernels(read):
                     result.edge(before, kernel)
             for dependency in waited:
                 for before in _kernels(dependency):
                     result.edge(before, kernel)
-    for reader, state in reads:
-        for writer in writes.get(state, ()):
+    for reader, after, state in reads:
+        for writer, superseding in writes.get(state, {}).items():
             # a kernel that is (also) the writer, or that the reader waits for, is not held back by it
-            if writer is not reader and writer not in reader.backward_slice:
+            if writer is not reader and superseding is not after and writer not in reader.backward_slice:
                 result.edge(reader, writer)
     return UOp(Ops.LINEAR, None, tuple(_on_storage(k) for k in _sorted(result)))
 
 
 def _on_storage(kernel: UOp) -> UOp:
-    return kernel.replace(src=(kernel.src[0], *(state_of(a).buf_uop for a in kernel.src[1:])))
+    return kernel.replace(
+        src=(kernel.src[0], *(storage_of(a) if _is_storage(a) else a for a in kernel.src[1:]))
+    )
+
+
+def _is_storage(argument: UOp) -> bool:
+    return not argument.is_variable and argument.op is not Ops.CONST
 
 
 def _sorted(graph: _Graph) -> list[UOp]:
@@ -107,5 +120,7 @@ def _sorted(graph: _Graph) -> list[UOp]:
 
 
 def _describe(kernel: UOp) -> str:
-    buffers = ", ".join(f"{s.op.name} {s.arg.slot}" for s in (state_of(a).buf_uop for a in kernel.src[1:]))
-    return f"{kernel.src[0].arg.name}({buffers})"
+    used = (s.buf_uop for a in kernel.src[1:] if _is_storage(a) for s in states_of(a))
+    buffers = ", ".join(f"{s.op.name} {s.arg.slot}" for s in dict.fromkeys(used))
+    name = kernel.src[0].arg.name if kernel.src[0].op is Ops.SINK else kernel.arg.name or "a call"
+    return f"{name}({buffers})"

@@ -99,16 +99,7 @@ pm_prepare: Final = PatternMatcher(
         (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="value")), name="x"), _store_hazard),
         (
             UPat(
-                {
-                    Ops.COPY,
-                    Ops.ALLREDUCE,
-                    Ops.UNSHARD,
-                    Ops.MSTACK,
-                    Ops.MSELECT,
-                    Ops.CALL,
-                    Ops.TUPLE,
-                    Ops.GETTUPLE,
-                },
+                {Ops.COPY, Ops.ALLREDUCE, Ops.UNSHARD, Ops.TUPLE, Ops.GETTUPLE, Ops.CUSTOM_FUNCTION},
                 name="x",
             ),
             _unsupported,

@@ -26,7 +26,7 @@ ALWAYS_CONTIGUOUS: Final = frozenset(
         *(Ops.LOAD, Ops.CALL),
     }
 )
-_STORAGE: Final = frozenset({Ops.PARAM, Ops.BUFFER, Ops.ALLOC, Ops.AFTER})
+_STORAGE: Final = frozenset({Ops.PARAM, Ops.BUFFER, Ops.ALLOC, Ops.AFTER, Ops.MSELECT, Ops.MSTACK})
 _RANGELESS: Final = frozenset({Ops.CALL, Ops.LINEAR, Ops.AFTER, Ops.MSTACK, Ops.MSELECT, Ops.SINK})
 
 
@@ -159,7 +159,7 @@ def apply_ranges(sink: UOp, found: Ranges) -> UOp:
     stages: dict[UOp, UOp] = {}
     for x in sink.toposort(enter_calls=False):
         if x not in found.inputs:
-            new[x] = x.rebuild(tuple(new[s] for s in x.src))
+            new[x] = x.rebuild(tuple(new.get(s, s) for s in x.src))
             continue
         sources = [_read(x, s, found, new, stages) for s in data_srcs(x)]
         if x.op is Ops.STORE:

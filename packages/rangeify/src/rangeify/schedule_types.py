@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -78,10 +78,25 @@ class Buffer:
 @attrs.frozen(eq=False)
 class Kernel:
     """One kernel call. ``body`` is SINK(END(STORE(...), loops)) over PARAM slots; slot i is buffer
-    ``buffers[i]``, slot 0 is written. Equal bodies are the same object."""
+    ``buffers[i]``, slot 0 is written. Equal bodies are the same object.
+
+    A kernel over several devices is one item and is launched once on each: ``others`` are the buffers of the
+    launches with ``_device_num`` 1, 2, ...; ``buffers`` are those of number 0.
+    """
 
     body: UOp
     buffers: tuple[int, ...]
+    others: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def launches(self) -> tuple[tuple[int, ...], ...]:
+        """The buffers of each launch, by device number."""
+        return (self.buffers, *self.others)
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Every buffer of every launch."""
+        return tuple(dict.fromkeys(b for launch in self.launches for b in launch))
 
     @property
     def name(self) -> str:
@@ -101,6 +116,24 @@ class Kernel:
         return tuple(self.buffers[s] for s in loaded_slots(self.body))
 
 
+@attrs.frozen
+class Copy:
+    """A run of the elements of ``source``, from element ``offset`` on, becomes all of ``destination``, which
+    is on another device."""
+
+    destination: int
+    source: int
+    offset: int = 0
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Both buffers."""
+        return (self.destination, self.source)
+
+
+Item: TypeAlias = Kernel | Copy
+
+
 def loaded_slots(body: UOp) -> tuple[int, ...]:
     """The PARAM slots that a kernel body loads from."""
     value = store_of(body).src[1]
@@ -110,11 +143,28 @@ def loaded_slots(body: UOp) -> tuple[int, ...]:
 
 @attrs.frozen
 class Arena:
-    """Memory that temporaries share: byte offset of each planned buffer (by index), and the size."""
+    """Memory that temporaries share: byte offset of each planned buffer (by index), and the size.
+
+    The arena is cut into ``lanes`` that share nothing: one a device for buffers of kernels only, and one for
+    those that a copy reads or writes, so that a copy never waits for a kernel that it has nothing to do with.
+    """
 
     nbytes: int = 0
     alignment: int = 1
     offsets: Mapping[int, int] = attrs.field(factory=dict)
+    lanes: tuple[Lane, ...] = ()
+
+
+@attrs.frozen
+class Lane:
+    """Bytes [start, start + nbytes) of the arena: the buffers of ``device`` that copies use, or do not
+    use.
+    """
+
+    device: str
+    copies: bool
+    start: int
+    nbytes: int
 
 
 @attrs.frozen(eq=False)
@@ -125,9 +175,11 @@ class Schedule:
     ``inputs``: the input buffers in the order in which the scheduled expressions mention them. ``outputs``:
     for each scheduled Tensor its value as an expression over PARAM(slot = buffer index). ``nodes``: the
     BUFFER node of each buffer in this process; None for a schedule that was read from JSON.
+
+    A value on several devices is one buffer for each of them.
     """
 
-    items: tuple[Kernel, ...]
+    items: tuple[Item, ...]
     buffers: tuple[Buffer, ...]
     arena: Arena
     inputs: tuple[int, ...]
@@ -138,7 +190,12 @@ class Schedule:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The compute items, in order."""
-        return self.items
+        return tuple(i for i in self.items if isinstance(i, Kernel))
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """The copies between devices, in order."""
+        return tuple(i for i in self.items if isinstance(i, Copy))
 
     def explain(self) -> str:
         """A readable account: per kernel its name, loops, buffers, bytes, operations; per temporary why it
@@ -151,12 +208,12 @@ class Schedule:
     def to_json(self) -> str:
         """The schedule as JSON text; storage is written without contents and without process-wide numbers."""
         bodies: dict[UOp, int] = {}
-        for item in self.items:
+        for item in self.kernels:
             bodies.setdefault(item.body, len(bodies))
         data = {
             "rangeify": FORMAT,
             "bodies": [json.loads(to_json(b)) for b in bodies],
-            "items": [{"kernel": bodies[k.body], "buffers": list(k.buffers)} for k in self.items],
+            "items": [_item_data(i, bodies) for i in self.items],
             "buffers": [
                 {
                     "name": b.name,
@@ -172,6 +229,7 @@ class Schedule:
                 "nbytes": self.arena.nbytes,
                 "alignment": self.arena.alignment,
                 "offsets": sorted(self.arena.offsets.items()),
+                "lanes": [attrs.asdict(lane) for lane in self.arena.lanes],
             },
             "inputs": list(self.inputs),
             "outputs": [json.loads(to_json(o)) for o in self.outputs],
@@ -194,11 +252,40 @@ class Schedule:
             raise ScheduleFormatError(f"malformed schedule: {type(error).__name__}: {error}") from error
 
 
-FORMAT = 1
+FORMAT = 2
 
 
 class ScheduleFormatError(RangeifyError, ValueError):
     """Text that is no schedule."""
+
+
+def _item_data(item: Item, bodies: Mapping[UOp, int]) -> dict[str, Any]:
+    if isinstance(item, Copy):
+        return {"copy": [item.destination, item.source], "offset": item.offset}
+    others = {"others": [list(launch) for launch in item.others]} if item.others else {}
+    return {"kernel": bodies[item.body], "buffers": list(item.buffers), **others}
+
+
+def _item(data: dict[str, Any], bodies: list[UOp], buffers: tuple[Buffer, ...]) -> Item:
+    if "copy" in data:
+        destination, source = data["copy"]
+        copy = Copy(destination, source, data["offset"])
+        if not all(0 <= b < len(buffers) for b in copy.touched):
+            raise ScheduleFormatError("a copy between buffers that do not exist")
+        to, at = buffers[destination], buffers[source]
+        if to.dtype is not at.dtype or not 0 <= copy.offset * at.dtype.itemsize <= at.nbytes - to.nbytes:
+            raise ScheduleFormatError(f"no run of buffer {at.name} fits buffer {to.name}")
+        return copy
+    others = tuple(tuple(launch) for launch in data.get("others", ()))
+    item = Kernel(bodies[data["kernel"]], tuple(data["buffers"]), others)
+    if item.body.op is not Ops.SINK or not isinstance(item.body.arg, KernelInfo):
+        raise ScheduleFormatError(f"{item.body.op.name} is no kernel body")
+    slots = {n.arg.slot for n in item.body.toposort() if n.op is Ops.PARAM and not n.is_variable}
+    fits = all(slots == set(range(len(launch))) for launch in item.launches)
+    if not fits or not all(0 <= b < len(buffers) for b in item.touched):
+        raise ScheduleFormatError(f"the arguments of kernel {item.name} do not fit its body")
+    loops_of(item.body)
+    return item
 
 
 def _decode(data: dict[str, Any]) -> Schedule:
@@ -209,14 +296,7 @@ def _decode(data: dict[str, Any]) -> Schedule:
         )
         for b in data["buffers"]
     )
-    items = tuple(Kernel(bodies[k["kernel"]], tuple(k["buffers"])) for k in data["items"])
-    for item in items:
-        if item.body.op is not Ops.SINK or not isinstance(item.body.arg, KernelInfo):
-            raise ScheduleFormatError(f"{item.body.op.name} is no kernel body")
-        slots = {n.arg.slot for n in item.body.toposort() if n.op is Ops.PARAM and not n.is_variable}
-        if slots != set(range(len(item.buffers))) or not all(0 <= b < len(buffers) for b in item.buffers):
-            raise ScheduleFormatError(f"the arguments of kernel {item.name} do not fit its body")
-        loops_of(item.body)
+    items = tuple(_item(k, bodies, buffers) for k in data["items"])
     arena = data["arena"]
     offsets = {int(i): int(o) for i, o in arena["offsets"]}
     for i, offset in offsets.items():
@@ -225,7 +305,7 @@ def _decode(data: dict[str, Any]) -> Schedule:
     return Schedule(
         items,
         buffers,
-        Arena(arena["nbytes"], arena["alignment"], offsets),
+        Arena(arena["nbytes"], arena["alignment"], offsets, tuple(Lane(**lane) for lane in arena["lanes"])),
         tuple(data["inputs"]),
         tuple(from_json(json.dumps(o)) for o in data["outputs"]),
         tuple(Variable(**v) for v in data["variables"]),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify.errors import UnsupportedDtype
-from uopgraph import DType, Ops, UOp, dtypes
+from uopgraph import Device, DType, Ops, UOp, dtypes
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -22,6 +22,8 @@ Array: TypeAlias = npt.NDArray[Any]
 DEFAULT_DEVICE: Final = "cpu"
 
 _data: Final[WeakKeyDictionary[UOp, Array]] = WeakKeyDictionary()
+#: The same for a BUFFER on several devices: an array for each of them.
+_parts: Final[WeakKeyDictionary[UOp, dict[int, Array]]] = WeakKeyDictionary()
 
 _NUMPY_NAMES: Final = frozenset(
     {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
@@ -73,8 +75,8 @@ def named_dtype(name: str) -> DType:
     return found
 
 
-def new_buffer(shape: tuple[int, ...], dtype: DType, device: str) -> UOp:
-    """A fresh BUFFER of a host shape, without contents."""
+def new_buffer(shape: tuple[int, ...], dtype: DType, device: Device) -> UOp:
+    """A fresh BUFFER of a host shape, without contents; on several devices each has one of this shape."""
     slot = UOp.new_buffer(device, 1, dtype).arg
     return UOp.storage(Ops.BUFFER, slot, shape)
 
@@ -87,14 +89,32 @@ def from_array(array: Array, device: str = DEFAULT_DEVICE) -> UOp:
 
 
 def contents(buffer: UOp) -> Array | None:
-    """The host array behind a BUFFER, None when it was never filled."""
+    """The host array behind a BUFFER, or behind one device's part of it (MSELECT); None when it was never
+    filled."""
+    if buffer.op is Ops.MSELECT:
+        return _parts.get(buffer.src[0], {}).get(buffer.arg)
     return _data.get(buffer)
 
 
 def set_contents(buffer: UOp, array: Array) -> None:
     """Put `array` behind `buffer`; the array is kept, not copied, and must not be changed by the caller."""
     assert array.shape == buffer.shape
-    _data[buffer] = array
+    if buffer.op is Ops.MSELECT:
+        _parts.setdefault(buffer.src[0], {})[buffer.arg] = array
+    else:
+        _data[buffer] = array
+
+
+def on_each_device(storage: UOp) -> tuple[UOp, ...]:
+    """The storage of each device: the node itself, or its MSELECTs."""
+    if isinstance(storage.device, tuple):
+        return tuple(storage.mselect(i) for i in range(len(storage.device)))
+    return (storage,)
+
+
+def is_state(node: UOp) -> bool:
+    """Whether a node is a state of storage: a BUFFER, whole or sharded, or an AFTER."""
+    return node.op in (Ops.BUFFER, Ops.AFTER) or (node.op is Ops.UNSHARD and node.src[0].op is Ops.BUFFER)
 
 
 def nbytes(node: UOp) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
-from rangeify.errors import AssignError, ShapeError, UnsupportedError
+from rangeify.errors import AssignError, DeviceError, ShapeError, UnsupportedError
 from rangeify.promotion import common_dtype, convert, promote
 from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
 
@@ -56,7 +56,7 @@ def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
             array = array.astype(_DEFAULTS[array.dtype])
         value = storage.from_array(array, device or storage.DEFAULT_DEVICE)
     elif device is not None and value.device is not None and value.device != device:
-        raise UnsupportedError(f"copy of a tensor from {value.device} to {device}")
+        value = value.copy_to_device(device)
     return value if dtype is None else convert(value, dtype)
 
 
@@ -108,6 +108,32 @@ class Tensor:
     def device(self) -> Any:
         """The device string; None for a constant."""
         return self._uop.device
+
+    def to(self, device: str | Sequence[str]) -> Tensor:
+        """The same value on another device, or whole on each of several; a constant is everywhere."""
+        target = device if isinstance(device, str) else tuple(device)
+        if self.device is None or (self.device == target and self._uop.axis is None):
+            return Tensor(self._uop)
+        return Tensor(self._uop.copy_to_device(target))
+
+    def shard(self, devices: Sequence[str], axis: int | None = None) -> Tensor:
+        """The value on several devices: cut along `axis`, each device one part, or whole on each (None).
+
+        The size of the axis must be a multiple of the number of devices (:class:`DeviceError`).
+        """
+        if len(devices) == 1:
+            return self.to(devices[0])
+        if axis is None:
+            return self.to(devices)
+        if self.device is None:
+            return Tensor(self._uop)
+        axis = self._axes(axis)[0]
+        if self.shape[axis] % len(devices):
+            raise DeviceError(
+                f"axis {axis} of size {self.shape[axis]} is not divisible by {len(devices)} devices",
+                tuple(devices),
+            )
+        return Tensor(self._uop.shard(tuple(devices), axis))
 
     @property
     def ndim(self) -> int:
@@ -167,7 +193,9 @@ class Tensor:
     def _binary(self, op: Ops, other: Any, swap: bool = False) -> Tensor:
         if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
-        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        nodes = (
+            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
+        )
         a, b = promote(*nodes)
         return Tensor(a.alu(op, b))
 
@@ -186,7 +214,9 @@ class Tensor:
     def _difference(self, other: Any, swap: bool) -> Tensor:
         if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
-        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        nodes = (
+            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
+        )
         a, b = promote(*nodes)
         if a.dtype is dtypes.bool:
             raise UnsupportedError("subtraction of bool tensors: use ^")
@@ -201,7 +231,9 @@ class Tensor:
     def _quotient(self, other: Any, swap: bool) -> Tensor:
         if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
-        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        nodes = (
+            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
+        )
         dtype = common_dtype(*nodes)
         if not dtype.is_float:
             dtype = dtypes.default_float
@@ -216,7 +248,7 @@ class Tensor:
 
     def _integral(self, op: Ops, other: Any, swap: bool) -> Tensor:
         if _is_operand(other):
-            dtype = common_dtype(self._uop, _operand(other))
+            dtype = common_dtype(self._uop, _operand(other, self.device))
             if dtype.is_float:
                 raise UnsupportedError(f"{op.name} of {dtype.name} tensors")
         return self._binary(op, other, swap)
@@ -260,7 +292,9 @@ class Tensor:
     def _ordered(self, other: Any, swap: bool) -> Tensor:
         if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
-        nodes = (_operand(other), self._uop) if swap else (self._uop, _operand(other))
+        nodes = (
+            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
+        )
         a, b = promote(*nodes)
         return Tensor(a <= b)
 
@@ -303,14 +337,14 @@ class Tensor:
 
     def minimum(self, other: Any) -> Tensor:
         """The lesser value; nan where either is nan."""
-        a, b = promote(self._uop, _operand(other))
+        a, b = promote(self._uop, _operand(other, self.device))
         return Tensor(a.minimum(b))
 
     def where(self, then: Any, otherwise: Any) -> Tensor:
         """`then` where this bool tensor is true, else `otherwise`."""
         if self.dtype is not dtypes.bool:
             raise UnsupportedError(f"where on a {self.dtype.name} condition")
-        a, b = promote(_operand(then), _operand(otherwise))
+        a, b = promote(_operand(then, self.device), _operand(otherwise, self.device))
         return Tensor(self._uop.alu(Ops.WHERE, a, b))
 
     def relu(self) -> Tensor:
@@ -483,7 +517,7 @@ class Tensor:
     def __matmul__(self, other: Tensor) -> Tensor:
         from rangeify.reduction import matmul
 
-        return Tensor(matmul(*promote(self._uop, _operand(other))))
+        return Tensor(matmul(*promote(self._uop, _operand(other, self.device))))
 
     # assignment -----------------------------------------------------------------------------------
 
@@ -540,7 +574,7 @@ class Tensor:
 
     def _written_value(self, value: Any) -> UOp:
         """What is written, in this dtype."""
-        node = _operand(value)
+        node = _operand(value, self.device)
         if node.op is Ops.CONST and node.dtype.is_weak:
             node = convert(node, self.dtype)
         if node.dtype is not self.dtype:
@@ -568,7 +602,7 @@ class Tensor:
         state = self._uop
         while state.op is Ops.RESHAPE:
             state = state.src[0]
-        if state.op in (Ops.BUFFER, Ops.AFTER):
+        if storage.is_state(state):
             return state
         if state.device is None:
             return storage.from_array(self.numpy(), device or storage.DEFAULT_DEVICE)
@@ -655,5 +689,13 @@ def _is_operand(value: object) -> bool:
     return isinstance(value, Tensor | bool | int | float | np.ndarray | np.generic)
 
 
-def _operand(value: Any) -> UOp:
-    return value.uop if isinstance(value, Tensor) else _as_node(value, None, None)
+def _operand(value: Any, device: Any = None) -> UOp:
+    """The node of an operand; an array is put where the other operand is."""
+    if isinstance(value, Tensor):
+        return value.uop
+    if isinstance(value, np.generic):
+        return UOp.const(value.item(), storage.dtype_of(value.dtype))
+    if isinstance(device, tuple):
+        node = _as_node(value, None, device[0])
+        return node if node.device is None else node.copy_to_device(device)
+    return _as_node(value, None, device)

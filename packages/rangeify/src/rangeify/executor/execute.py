@@ -12,7 +12,8 @@ from rangeify import storage
 from rangeify.errors import InputError, ScheduleError
 from rangeify.executor.expression import evaluate_expression
 from rangeify.executor.kernel import run_kernel
-from rangeify.schedule_types import Buffer, Role, Schedule, bind
+from rangeify.kernels import DEVICE_NUMBER
+from rangeify.schedule_types import Buffer, Copy, Role, Schedule, bind
 from rangeify.storage import Array, numpy_dtype
 from uopgraph import UOp
 
@@ -51,7 +52,7 @@ def run(
 
 def with_values(node: UOp, values: Mapping[str, int]) -> UOp:
     """An expression with its Variables replaced by constants."""
-    constants = {v: UOp.const(values[v.expr]) for v in node.toposort() if v.is_variable}
+    constants = {v: UOp.const(values[v.expr]) for v in node.toposort() if v.is_variable and v.expr in values}
     return node.substitute(constants, name="bind", walk=True)
 
 
@@ -68,11 +69,22 @@ def execute(
     memory = [_allocate(i, buffer, schedule, given, arena) for i, buffer in enumerate(schedule.buffers)]
     rng = None if order is None else np.random.default_rng(order)
     for item in schedule.items:
-        body = with_values(item.body, values) if values else item.body
-        run_kernel(body, [memory[b] for b in item.buffers], rng)
+        if isinstance(item, Copy):
+            _copy(item, memory)
+            continue
+        for device, launch in enumerate(item.launches):
+            known = {**values, DEVICE_NUMBER: device} if item.others else values
+            body = with_values(item.body, known) if known else item.body
+            run_kernel(body, [memory[b] for b in launch], rng)
     if np.any(arena[:_GUARD] != _POISON) or np.any(arena[_GUARD + schedule.arena.nbytes :] != _POISON):
         raise ScheduleError("run", "a kernel wrote outside the arena")
     return memory
+
+
+def _copy(copy: Copy, memory: list[Array]) -> None:
+    destination = memory[copy.destination]
+    run = memory[copy.source].reshape(-1)[copy.offset : copy.offset + destination.size]
+    destination[...] = run.reshape(destination.shape)
 
 
 def _allocate(index: int, buffer: Buffer, schedule: Schedule, given: dict[int, Array], arena: Array) -> Array:

@@ -4,29 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
 import numpy as np
 
 from rangeify.errors import UnsupportedError
 from rangeify.executor.alu import apply, constant
 from rangeify.graph import data_srcs, data_toposort
-from rangeify.storage import Array
+from rangeify.storage import Array, on_each_device
 from uopgraph import GroupOp, Ops, UOp
+
+
+@attrs.frozen(eq=False)
+class Shards:
+    """What each of several devices holds of one value."""
+
+    parts: tuple[Array, ...]
+
 
 _REDUCE = {Ops.ADD: np.add, Ops.MUL: np.multiply, Ops.MAX: np.maximum}
 
 
 def evaluate_expression(root: UOp, leaf: Callable[[UOp], Array]) -> Array:
     """The value of `root`; `leaf` gives the array behind a BUFFER, ALLOC or PARAM. May be a view of a
-    leaf.
+    leaf. Of a value that is whole on several devices it is the one of the first.
     """
-    known: dict[UOp, Array] = {}
+    known: dict[UOp, Array | Shards] = {}
     with np.errstate(all="ignore"):
         for node in data_toposort(root):
             if node.op in GroupOp.Defines:
-                known[node] = leaf(node)
+                parts = tuple(leaf(part) for part in on_each_device(node))
+                known[node] = Shards(parts) if isinstance(node.device, tuple) else parts[0]
             else:
-                known[node] = _value(node, [known[s] for s in data_srcs(node)])
-    return known[root]
+                known[node] = _on_devices(node, [known[s] for s in data_srcs(node)])
+    value = known[root]
+    return value.parts[0] if isinstance(value, Shards) else value
+
+
+def _on_devices(node: UOp, operands: list[Array | Shards]) -> Array | Shards:
+    match node.op:
+        case Ops.MSTACK:
+            return Shards(tuple(x for x in operands if not isinstance(x, Shards)))
+        case Ops.MSELECT if isinstance(operands[0], Shards):
+            return operands[0].parts[int(node.arg)]
+        case Ops.UNSHARD if isinstance(operands[0], Shards):
+            joined: Array = np.concatenate(operands[0].parts, axis=node.arg[0])
+            return joined
+    count = max((len(x.parts) for x in operands if isinstance(x, Shards)), default=0)
+    if not count:
+        return _value(node, [x for x in operands if not isinstance(x, Shards)])
+    return Shards(
+        tuple(
+            _value(node, [x.parts[i] if isinstance(x, Shards) else x for x in operands]) for i in range(count)
+        )
+    )
 
 
 def _ints(values: object) -> tuple[int, ...]:

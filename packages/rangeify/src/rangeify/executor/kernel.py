@@ -107,7 +107,7 @@ def _run_block(body: UOp, arrays: Sequence[Array], grid: dict[UOp, _Index]) -> N
     out = known[value]
     places = [known[i] for i in target.src[1:]]
     if not places:
-        arrays[0][()] = out.reshape(())
+        _seen_as(target.src[0], arrays[0])[()] = out.reshape(())
         return
     where = np.broadcast_arrays(*places, out)[:-1]
     values = np.broadcast_to(out, where[0].shape)
@@ -115,7 +115,13 @@ def _run_block(body: UOp, arrays: Sequence[Array], grid: dict[UOp, _Index]) -> N
     if gates:
         inside = np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*gates)), values.shape)
         where, values = tuple(w[inside] for w in where), values[inside]
-    arrays[0][tuple(where)] = values
+    _seen_as(target.src[0], arrays[0])[tuple(where)] = values
+
+
+def _seen_as(param: UOp, array: Array) -> Array:
+    """The array in the shape that a body gives its parameter; a body written by hand may flatten it."""
+    shape = param.max_shape
+    return array if array.ndim == len(shape) else array.reshape(shape)
 
 
 def _value(node: UOp, known: dict[UOp, Array], arrays: Sequence[Array], grid: dict[UOp, _Index]) -> Array:
@@ -137,7 +143,7 @@ def _load(node: UOp, known: dict[UOp, Array], arrays: Sequence[Array]) -> Array:
     base = node.src[0]
     if base.op is not Ops.PARAM:
         raise UnsupportedError(f"a load from {base.op.name}")
-    array = arrays[base.arg.slot]
+    array = _seen_as(base, arrays[base.arg.slot])
     if len(node.src) == 1:
         return array[()] if isinstance(array[()], np.ndarray) else np.asarray(array[()])
     valid: Array | None = None

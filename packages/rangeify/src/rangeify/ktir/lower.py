@@ -30,6 +30,10 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
     """
     if machine.stick_bytes != STICK_BYTES:
         raise UnsupportedError(f"a machine with sticks of {machine.stick_bytes} bytes")
+    several = next((i for i in schedule.items if not isinstance(i, Kernel) or i.others), None)
+    if several is not None:
+        name = several.name if isinstance(several, Kernel) else "a copy between devices"
+        raise UnsupportedError("lowering for several devices", name)
     elements = tuple(_element(b) for b in schedule.buffers)
     accesses = tuple(kernel_accesses(k) for k in schedule.kernels)
     chosen = choose_layouts(schedule, accesses, elements)
