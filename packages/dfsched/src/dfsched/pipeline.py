@@ -40,6 +40,7 @@ from dfsched.passes import (
     stage_coarsening,
     strip_mine_scf_for_loops,
     subsume_linearize_index,
+    symbolic_shapes,
     tile_scf_for_loops,
     tile_size_selection,
     wrap_program_dfir,
@@ -64,6 +65,7 @@ __all__ = [
 PASSES: tuple[Pass, ...] = (
     ensure_device_declaration.PASS,
     apply_device_patterns.PRE_MAPPING,
+    symbolic_shapes.PASS,
     ktir_legality_check.PASS,
     compute_group_extraction.PASS,
     forward_stores.PASS,

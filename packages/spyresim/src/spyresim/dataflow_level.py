@@ -16,7 +16,7 @@ from ktir.layout import layout_from_json
 from ktir.machine import AddressUnit, F16Format, Machine
 from ktir.types import INDEX
 from spyrert.errors import SpyreCodeError
-from spyrert.spyrecode import ArgSpec, LaunchSpec, read_launch_spec
+from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, read_launch_spec
 from spyresim.arguments import Binding, bind
 from spyresim.constant_addresses import ConstantAddresses
 from spyresim.dataflow import DataflowFiles, kernel_image
@@ -145,15 +145,15 @@ def _bind(spec: LaunchSpec, files: DataflowFiles, args: Mapping[str, object]) ->
 def _pointer(arg: ArgSpec, position: int) -> Argument:
     shape = tuple(arg.shape)
     static = tuple(extent for extent in shape if isinstance(extent, int))
-    if len(static) != len(shape):
-        raise UnsupportedError(f"argument '{arg.name}' with symbolic extents {shape}")
-    layout = layout_from_json(arg.layout.to_json(), static)
+    layout = layout_from_json(arg.layout.to_json(), static) if len(static) == len(shape) else None
+    if layout is None and not isinstance(arg.layout, LinearLayout):
+        raise UnsupportedError(f"argument '{arg.name}' with symbolic extents {shape} in sticks")
     return Argument(
         position,
         arg.name or f"arg{position}",
         ArgumentKind.POINTER,
         arg.dtype,
-        layout.element,
+        element_type(arg.layout.device_dtype) if layout is None else layout.element,
         shape,
         Role(arg.role.value),
         layout,

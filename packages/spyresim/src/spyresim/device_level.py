@@ -82,7 +82,7 @@ def _launch(
 ) -> Result:
     plan = runtime.prepare_kernel(code)
     arrays, bindings = _split(spec, args)
-    tensors = [_tensor(runtime, spec, arg, arrays.get(_name(arg))) for arg in spec.args]
+    tensors = [_tensor(runtime, spec, arg, arrays.get(_name(arg)), bindings) for arg in spec.args]
     try:
         ticket = runtime.launch(plan, tensors, bindings=bindings)
         runtime.synchronize()
@@ -149,11 +149,11 @@ def _split(spec: LaunchSpec, args: dict[str, object]) -> tuple[dict[str, Array],
     return arrays, bindings
 
 
-def _tensor(runtime: Runtime, spec: LaunchSpec, arg: ArgSpec, array: Array | None) -> DeviceTensor:
+def _tensor(
+    runtime: Runtime, spec: LaunchSpec, arg: ArgSpec, array: Array | None, sizes: Mapping[str, object]
+) -> DeviceTensor:
     name = _name(arg)
-    shape = tuple(extent for extent in arg.shape if isinstance(extent, int))
-    if len(shape) != len(arg.shape):
-        raise UnsupportedError(f"argument '{name}' with symbolic extents {arg.shape}")
+    shape = tuple(extent if isinstance(extent, int) else _size(name, sizes[extent]) for extent in arg.shape)
     if array is None:
         if arg.role is not ArgRole.OUTPUT:
             raise ArgumentError(
@@ -173,6 +173,12 @@ def _tensor(runtime: Runtime, spec: LaunchSpec, arg: ArgSpec, array: Array | Non
         return runtime.to_device(array, arg.layout, dtype=dtype)
     except SpyreError as error:
         raise ArgumentError(f"argument '{name}': {error}", name, spec.kernel_name) from error
+
+
+def _size(name: str, value: object) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    raise ArgumentError(f"a size of argument '{name}' must be an integer, not {value!r}", name)
 
 
 def _host(runtime: Runtime, tensor: DeviceTensor, given: Array | None) -> Array:

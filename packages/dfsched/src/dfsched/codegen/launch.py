@@ -22,6 +22,7 @@ from spyrert.spyrecode import (
     ArchitectureId,
     ArgSpec,
     Bounds,
+    DimSpec,
     LaunchSpec,
     Layout,
     LinearLayout,
@@ -75,6 +76,7 @@ def launch_plan(module: Module, kernel: str, architecture: Architecture) -> Laun
             specs,
             tuple(_symbol(argument) for argument in arguments if not argument.is_pointer),
             bundle_symbolic_args=not baked,
+            dims=_dims(specs),
             f16_format=f16_format(module, architecture),
             architecture=ArchitectureId(architecture.name, architecture.digest),
             emitter="dfsched",
@@ -101,14 +103,23 @@ def _argument(argument: Argument, location: Location) -> ArgSpec:
             f"views of argument '{argument.name}' lie where only the run knows, so its size is not known; "
             "state it by a ktdp.layout on the argument",
         )
-    if layout is None:
+    # A symbolic size is that of the outermost dimension: the strides of linear order do not depend on it.
+    if layout is None and any(isinstance(extent, str) for extent in shape[1:]):
         raise CodegenError.at(
             location,
-            f"argument '{argument.name}' has a size that is only known at launch, which is not built",
+            f"argument '{argument.name}' has the symbolic shape {list(shape)}; only its outermost size may "
+            "be known at launch only",
         )
-    return ArgSpec(
-        Role(role.value), shape, argument.dtype, runtime_layout(layout), argument.name, argument.index
-    )
+    arranged = LinearLayout(argument.dtype) if layout is None else runtime_layout(layout)
+    named = tuple(extent if isinstance(extent, str) else None for extent in shape)
+    dims = named if any(named) else ()
+    return ArgSpec(Role(role.value), shape, argument.dtype, arranged, argument.name, argument.index, dims)
+
+
+def _dims(specs: tuple[ArgSpec, ...]) -> tuple[DimSpec, ...]:
+    """Symbolic dimensions.  A launch never cuts them: the kernel may depend on where an element stands."""
+    names = dict.fromkeys(name for spec in specs for name in spec.dims if name is not None)
+    return tuple(DimSpec(name, tileable=False) for name in names)
 
 
 def runtime_layout(layout: KtirLayout) -> Layout:

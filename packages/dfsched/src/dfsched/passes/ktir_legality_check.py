@@ -30,7 +30,6 @@ __all__ = ["PASS", "run"]
 NOT_BUILT = {
     "ktdp.construct_distributed_memory_view": "distributed memory views are",
     "ktdp.construct_indirect_access_tile": "indirect access is",
-    "ktdp.runtime_arg_extract": "run-time arguments are",
     "scf.while": "loops with conditions are",
     "linalg.matmul": "matrix products are",
     "linalg.batch_matmul": "matrix products are",

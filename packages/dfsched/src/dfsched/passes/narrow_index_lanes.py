@@ -263,7 +263,13 @@ def _outer_range(value: Value, definitions: Definitions, known: dict[Value, Rang
         case _ if op.regions or len(op.results) != 1:
             return None
     bounds = [known[operand] for operand in op.operands]
+    if isinstance(op, arith.MinSI | arith.MaxSI):  # one known end may be enough
+        bounds = [_WORD if b is None else b for b in bounds]
     return None if None in bounds else combined(op, [b for b in bounds if b is not None])
+
+
+_WORD: Range = (-(1 << 63), (1 << 63) - 1)
+"""Every index value."""
 
 
 def _tiles(op: Operation, definitions: Definitions) -> int:

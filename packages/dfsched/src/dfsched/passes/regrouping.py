@@ -1,0 +1,160 @@
+"""Copies of a compute group with tensors of other shapes, at other access tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+from attrs import define, field
+
+from dfsched.passes.build import Emitter
+from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.generalize_linalg import is_element_wise_scalar_op
+from dfsched.passes.ir_tools import Definitions, captured
+from dfsched.passes.memory_accesses import are_disjoint, may_alias, root_of, tile_of, view_of
+from ktir.attributes import DenseElementsAttr
+from ktir.dialects import arith, ktdp, linalg, tensor
+from ktir.ir import Operation, OpResult, Region, Value
+from ktir.transforms import clone
+from ktir.types import INDEX, TensorType
+
+__all__ = ["GroupCopy", "check_same_order", "is_element_wise"]
+
+
+def is_element_wise(op: Operation) -> bool:
+    """Whether an operation outside of `linalg` works on tensors of one shape, element by element."""
+    if is_element_wise_scalar_op(op):
+        return True
+    if not isinstance(op, arith.Select):
+        return False
+    types = [value.type for value in (*op.operands, *op.results)]
+    shapes = {type.shape for type in types if isinstance(type, TensorType)}
+    return len(shapes) == 1 and all(isinstance(type, TensorType) for type in types[1:])
+
+
+@define(eq=False)
+class GroupCopy:
+    """One copy of a group.
+
+    `shape` gives the new type of a tensor, `tile` makes the access tile that stands for an old one, and
+    `shifts` says for a generic which value is added to the index of which loop.
+    """
+
+    emitter: Emitter
+    definitions: Definitions
+    shape: Callable[[TensorType], TensorType]
+    tile: Callable[[ktdp.ConstructAccessTile], Value]
+    shifts: Callable[[linalg.LinalgOp], Mapping[int, Value]]
+    values: dict[Value, Value] = field(factory=dict)
+
+    def add(self, group: Sequence[Operation]) -> None:
+        """Append copies of the operations of the group, and of the leaves that they use."""
+        for op in group:
+            for value in captured(op):
+                self._leaf(value)
+            new, table = clone(op, self.values)
+            new = self._retyped(op, new, table)
+            if isinstance(op, linalg.LinalgOp):
+                new = _shifted(new, self.shifts(op))
+            self.emitter.operations.append(new)
+
+    def _leaf(self, value: Value) -> None:
+        """Access tiles, and tensors that come from nothing, in the new shape."""
+        if value in self.values:
+            return
+        op = self.definitions.definer(value)
+        if isinstance(op, ktdp.ConstructAccessTile):
+            self.values[value] = self.tile(op)
+            return
+        if not isinstance(value.type, TensorType) or self.shape(value.type) == value.type:
+            return
+        type = self.shape(value.type)
+        new: Operation
+        match op:
+            case tensor.Empty():
+                new = tensor.Empty.create((), [type], location=op.location)
+            case tensor.Splat():
+                new = tensor.Splat.create([op.input], [type], location=op.location)
+            case arith.Constant() if (constant := _splat_like(op, type)) is not None:
+                new = constant
+            case _:
+                assert op is not None
+                raise UnsupportedKernel.at(
+                    op.location, f"'{op.name}' cannot be cut into tensors of fixed shape"
+                )
+        self.values[value] = self.emitter.add(new)
+
+    def _retyped(self, old: Operation, new: Operation, table: dict[Value, Value]) -> Operation:
+        results = []
+        for before, after in zip(old.results, new.results, strict=True):
+            type = before.type
+            if isinstance(type, TensorType):
+                after = OpResult(self.shape(type), after.name)
+            table[before] = after
+            results.append(after)
+        self.values.update({before: table[before] for before in old.results})
+        return new.replace(results=results)
+
+
+def _splat_like(op: arith.Constant, type: TensorType) -> Operation | None:
+    """A constant with one number everywhere, in another shape."""
+    match op.value:
+        case DenseElementsAttr(splat=True) as dense:
+            value = attrs.evolve(dense, type=type)
+            return arith.Constant.create((), [type], {"value": value}, location=op.location)
+        case _:
+            return None
+
+
+def _shifted(op: Operation, shifts: Mapping[int, Value]) -> Operation:
+    """A `linalg` operation whose indices of some loops count from other values."""
+    if not shifts:
+        return op
+    regions = []
+    for region in op.regions:
+        mapping: dict[Value, Value] = {}
+        body: list[Operation] = []
+        for inner in region.block.operations:
+            new = inner.replace(operands=[mapping.get(value, value) for value in inner.operands])
+            body.append(new)
+            if isinstance(new, linalg.Index) and new.dim.value in shifts:
+                total = arith.AddI.create([new.result, shifts[new.dim.value]], [INDEX], location=op.location)
+                body.append(total)
+                mapping[new.result] = total.results[0]
+        regions.append(Region((region.block.replace(operations=body),)))
+    return op.replace(regions=regions)
+
+
+def check_same_order(group: Sequence[Operation], definitions: Definitions) -> None:
+    """A group that runs in parts may write only memory that it does not read, or the same elements in the
+    same order; `UnsupportedKernel` otherwise.
+    """
+    memory = [op for op in group if isinstance(op, ktdp.Load | ktdp.Store)]
+    for position, second in enumerate(memory):
+        for first in memory[:position]:
+            if isinstance(first, ktdp.Load) and isinstance(second, ktdp.Load):
+                continue
+            tiles = [tile_of(op, definitions) for op in (first, second)]
+            views = [view_of(tile, definitions) for tile in tiles]
+            if not may_alias(*(root_of(view, definitions) for view in views)):
+                continue
+            if are_disjoint(first, second, definitions):
+                continue
+            if isinstance(first, ktdp.Load) and _place(tiles[0], views[0]) == _place(tiles[1], views[1]):
+                continue
+            raise UnsupportedKernel.at(
+                second.location,
+                "a compute group that is cut into parts overwrites memory that it also touches elsewhere",
+            )
+
+
+def _place(tile: ktdp.ConstructAccessTile, view: ktdp.ConstructMemoryView) -> tuple[object, ...]:
+    return (
+        view.offset,
+        view.static_strides,
+        tile.indices,
+        tile.symbol_operands,
+        tile.base_map,
+        tile.access_tile_set,
+        tile.access_tile_order,
+    )
