@@ -1,6 +1,6 @@
 """Every small way to break the schedule of a compiled kernel, by enumeration.
 
-- each signal dropped, and each choice of a buffer by phase turned by one for one of those that use the buffer
+- each signal dropped (of one that goes one way, each half, and both), and each choice of a buffer by phase turned by one for one of those that use the buffer
   (turned for all of them it would only rename the copies), in the IR before units are separated;
 - each pair of neighbouring sends on one FIFO exchanged, and each start address that a unit uses moved by one stick,
   in the image.
@@ -41,24 +41,32 @@ class Mutant:
 def mutants(compiled: dfsched.Compiled) -> Iterator[Mutant]:
     """All mutants, in a fixed order; their images are made on demand."""
     lowered = next(r.module for r in compiled.passes if r.name == LOWERED)
-    for number, (op, _) in enumerate(_places(lowered)):
-        what = "signal" if isinstance(op, ktdf_lowering.Signal) else "phase"
+    for number, ((op, *_), _) in enumerate(_places(lowered)):
+        what = "phase" if isinstance(op, ktdf.SelectMemref) else "signal"
         yield Mutant(f"{what} {number} dropped or swapped", partial(_relowered, compiled, lowered, number))
     built = compiled.generated.built
     for what, image in (*_exchanged_sends(built.image), *_moved_addresses(built.image)):
         yield Mutant(what, partial(attrs.evolve, built, image=image))
 
 
-def _places(module: Module) -> list[tuple[ktir.Operation, ktir.Operation | None]]:
+def _places(module: Module) -> list[tuple[tuple[ktir.Operation, ...], ktir.Operation | None]]:
     """Signals, and choices of a buffer together with one operation that uses it."""
     uses = DefUse(module)
-    found: list[tuple[ktir.Operation, ktir.Operation | None]] = []
+    found: list[tuple[tuple[ktir.Operation, ...], ktir.Operation | None]] = []
+    halves: dict[tuple[type[ktir.Operation], tuple[ktir.Value, ...]], list[ktir.Operation]] = {}
     for op in module.walk():
         match op:
             case ktdf_lowering.Signal():
-                found.append((op, None))
+                found.append(((op,), None))
+            case ktdf_lowering.OneWay():
+                found.append(((op,), None))
+                halves.setdefault((type(op), op.operands), []).append(op)
             case ktdf.SelectMemref():
-                found += [(op, user) for user in uses.users(op.selected)]
+                found += [((op,), user) for user in uses.users(op.selected)]
+    for (kind, units), posts in halves.items():
+        if kind is ktdf_lowering.Post:
+            awaits = halves[ktdf_lowering.Await, units]
+            found += [(pair, None) for pair in zip(posts, awaits, strict=True)]
     return found
 
 
@@ -69,10 +77,10 @@ def _broken(module: Module, number: int) -> Module:
     def rewrite(operations: Sequence[ktir.Operation]) -> list[ktir.Operation]:
         result: list[ktir.Operation] = []
         for op in operations:
-            if op is broken and user is None:
+            if op in broken and user is None:
                 continue
             result.append(op)
-            if op is broken and turned is not None:
+            if op in broken and turned is not None:
                 result.append(turned)
         return [
             op.replace(operands=[new if value is old else value for value in op.operands])
@@ -82,10 +90,10 @@ def _broken(module: Module, number: int) -> Module:
         ]
 
     turned = old = new = None
-    if isinstance(broken, ktdf.SelectMemref):
-        phase, first, *others = broken.operands
-        turned = ktdf.SelectMemref.create([phase, *others, first], [broken.selected.type])
-        old, new = broken.selected, turned.selected
+    if isinstance(broken[0], ktdf.SelectMemref):
+        phase, first, *others = broken[0].operands
+        turned = ktdf.SelectMemref.create([phase, *others, first], [broken[0].selected.type])
+        old, new = broken[0].selected, turned.selected
     changed = rewrite_blocks(module, rewrite)
     assert isinstance(changed, Module)
     return changed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import ktir
 from dfsched.dialects.agen import CompositeLoadAndStore
 from dfsched.dialects.dataflow import ProgramUnit
 from dfsched.dialects.ktdf import Parallel, Pipeline
+from dfsched.dialects.ktdf_lowering import Await
 from ktir.dialects import scf
 from spyresim import run_dataflow, run_device, run_ktir
 from spyresim.engine import Options
@@ -68,7 +71,7 @@ CHAIN = (
 )
 
 
-def compiled(text: str, device: str = "spyre", **pins: object) -> dfsched.Compiled:
+def compiled(text: str, device: str | dfsched.Architecture = "spyre", **pins: object) -> dfsched.Compiled:
     return dfsched.compile(ktir.parse(text), device, dfsched.Options(pins=pins))
 
 
@@ -133,6 +136,45 @@ def test_tiles_overlap() -> None:
     assert plan.tile_sizes[0] < 64
     sizes = {"tile_sizes": plan.tile_sizes}
     assert cycles(compiled(text, **sizes, buffer_depths=1)) >= 1.25 * cycles(compiled(text, **sizes))
+
+
+EXP = "%x = math.exp %a : T\n%y = math.exp %x : T\n%z = math.exp %y : T"
+
+
+def test_three_copies_hide_what_two_do_not(tmp_path: Path) -> None:
+    """With a latency of 1,000 cycles and tiles of different sizes, a load unit that runs two tiles ahead is
+    faster than one that waits for the computation of every tile.
+    """
+    text = files("dfsched").joinpath("devices/spyre.mlir").read_text(encoding="utf-8")
+    slow = tmp_path / "slow.mlir"
+    slow.write_text(text.replace("ktdf_ext.latency = 100", "ktdf_ext.latency = 1000"))
+    device = dfsched.load_architecture(slow)
+    made = [
+        compiled(kernel((256, 320), EXP, "a"), device, tile_sizes=(64, 4), buffer_depths=depth)
+        for depth in (2, 3)
+    ]
+    two, three = (cycles(one, races=False) for one in made)
+    assert two > 1.03 * three
+
+
+@pytest.mark.sweep(default=4, full=150)
+def test_credits_of_random_plans(cases: int) -> None:
+    """Depths from 3 on, tiles that do or do not divide, more copies than tiles, loops around: races are faults."""
+    rng = np.random.default_rng(17)
+    awaited = 0
+    for number in range(cases):
+        rows, columns = (int(n) for n in rng.integers(1, 9, 2))
+        text = kernel((rows, 64 * columns), ADD, grid=int(rng.integers(1, 3)), loop=int(rng.integers(1, 4)))
+        depths = tuple(int(n) for n in rng.integers(3, 6, 3))
+        sizes = tuple(int(n) for n in rng.integers(1, 4, 2))
+        made = compiled(text, DEVICES[number % 2], tile_sizes=sizes, buffer_depths=depths)
+        awaited += sum(isinstance(op, Await) for result in made.passes for op in result.module.walk())
+        arguments = random_arguments(made.source, number)
+        wanted = expected(made, arguments)
+        for seed in (None, 0, 1):
+            found = run_dataflow(made, arguments, options=Options(seed=seed)).outputs
+            assert_same(found, wanted, f"{text} {sizes} {depths} {seed}")
+    assert awaited >= 2 * cases
 
 
 def test_both_corelets_work() -> None:

@@ -7,7 +7,7 @@ image (`happens_before`) finds the same accesses and the same order of all that 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -49,6 +49,11 @@ PROGRAMS = {
 }
 """Ten programs, one for each way in which operands meet."""
 
+CREDITS = "credits"
+"""A further program, whose load and store units run ahead over three copies of every buffer."""
+PROGRAMS[CREDITS] = _kernel((Step("sub", 0, 1),), (FULL, FULL), block=(14, 128), grid=(1,), loop=False)
+PINS = {CREDITS: {"tile_sizes": (2, 2), "buffer_depths": 3, "instances": 1}}
+
 
 @attrs.frozen(eq=False)
 class Subject:
@@ -89,7 +94,8 @@ class Subject:
 
 def subject(name: str) -> Subject:
     kernel = PROGRAMS[name]
-    compiled = dfsched.compile(ktir.parse(kernel.text), "spyre")
+    pins: Mapping[str, object] = PINS.get(name, {})
+    compiled = dfsched.compile(ktir.parse(kernel.text), "spyre", dfsched.Options(pins=pins))
     arguments = kernel.arguments(np.random.default_rng(7))
     expected = run_device(compiled.spyrecode, arguments, device=compiled.architecture).outputs
     return Subject(compiled, arguments, expected)
@@ -139,6 +145,18 @@ def test_mutants(subjects: dict[str, Subject], cases: int) -> None:
     assert noticed >= 0.95 * (noticed + len(missed)), missed
     assert {"signal", "sends", "start"} <= kinds
     assert len(equivalent) <= noticed // 2, equivalent
+
+
+def test_every_credit_matters(subjects: dict[str, Subject]) -> None:
+    """Without a post, an await or both, units wait for ever, signals are left over, or copies are overwritten."""
+    program = subjects[CREDITS]
+    signals = [mutant for mutant in mutants(program.compiled) if mutant.what.startswith("signal")]
+    assert len(signals) == 12  # two buffers; full and free; a post, an await and both
+    for mutant in signals:
+        built = mutant.make()
+        assert built is not None
+        assert program.is_noticed(built), mutant.what
+        assert not program.is_equivalent(built), mutant.what
 
 
 def test_what_is_noticed_is_not_equivalent(subjects: dict[str, Subject]) -> None:

@@ -263,6 +263,12 @@ def test_lowering_dialect_round_trips() -> None:
     assert round_trip(text) == text
 
 
+def test_one_way_signals_round_trip() -> None:
+    """Senders and receivers are told apart however many there are."""
+    text = "ktdf_lowering.post %i to %n, %i\nktdf_lowering.await %n, %i to %n"
+    assert round_trip(text) == text
+
+
 def test_slot_type_text() -> None:
     """The type prints as it is written."""
     from ktir.types import F16

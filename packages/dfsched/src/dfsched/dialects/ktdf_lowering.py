@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
+from ktir.attributes import DenseArrayAttr
 from ktir.constraints import INDEX
 from ktir.context import Dialect
 from ktir.ir import Operation, Region, Value
-from ktir.opdef import NO_TERMINATOR, SINGLE_BLOCK, operation, region, variadic_operand
+from ktir.opdef import (
+    NO_TERMINATOR,
+    OPERAND_SEGMENTS,
+    SINGLE_BLOCK,
+    operation,
+    region,
+    variadic_operand,
+)
+from ktir.types import I32
 from ktir.types import INDEX as INDEX_TYPE
 
 if TYPE_CHECKING:
     from ktir.parser import OpParser
     from ktir.printer import Printer
 
-__all__ = ["KTDF_LOWERING", "ExecuteOn", "Signal"]
+__all__ = ["KTDF_LOWERING", "Await", "ExecuteOn", "OneWay", "Post", "Signal"]
 
 
 @operation("ktdf_lowering.execute_on", traits=(NO_TERMINATOR, SINGLE_BLOCK))
@@ -53,4 +62,30 @@ class Signal(Operation):
     units = variadic_operand(INDEX)
 
 
-KTDF_LOWERING = Dialect("ktdf_lowering", operations=(ExecuteOn, Signal))
+class OneWay(Operation):
+    """One side of a signal for which nobody waits who sends it; has side effects, is never removed.
+
+    The k-th `Post` from some units to others is for their k-th `Await` of it, wherever the two stand.
+    """
+
+    senders = variadic_operand(INDEX)
+    receivers = variadic_operand(INDEX)
+
+    @classmethod
+    def between(cls, senders: Sequence[Value], receivers: Sequence[Value]) -> Self:
+        """From all `senders` to all `receivers` on the same core and corelet."""
+        segments = DenseArrayAttr(I32, (len(senders), len(receivers)))
+        return cls.create((*senders, *receivers), (), {OPERAND_SEGMENTS: segments})
+
+
+@operation("ktdf_lowering.post", assembly="$senders `to` $receivers attr-dict")
+class Post(OneWay):
+    """The senders send; they wait for their own copies only."""
+
+
+@operation("ktdf_lowering.await", assembly="$senders `to` $receivers attr-dict")
+class Await(OneWay):
+    """The receivers wait for what the senders post."""
+
+
+KTDF_LOWERING = Dialect("ktdf_lowering", operations=(Await, ExecuteOn, Post, Signal))

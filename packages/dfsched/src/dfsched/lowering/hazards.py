@@ -11,6 +11,9 @@ text order, so they cannot wait for each other in a circle:
    Inside of a `parallel` only units of one instance meet: the others run other iterations, and not always as
    many.
 
+Where three or more copies of a buffer rotate, `credits` take the place of rule 1, so that the producer runs
+ahead.
+
 Rules 2 and 3 do not guard the first or last iteration: both partners run the same loops, so an
 unconditional meeting always pairs up, which guards do not if a trip count is only known at run time or is
 zero.
@@ -26,25 +29,33 @@ from dfsched.architecture import Architecture
 from dfsched.dialects.ktdf import BufferPhase, DataTransfer, Parallel, Pipeline, SelectMemref, Stage
 from dfsched.dialects.ktdf_lowering import Signal
 from dfsched.errors import ArchitectureError
+from dfsched.lowering.credits import Credit, Credits, CreditSignals
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.meetings import Accesses, Meetings, may_alias, memory_of, origin
 from dfsched.lowering.stage_graph import global_edges, leaves, local_edges, roots
-from dfsched.lowering.stage_units import components
+from dfsched.lowering.stage_units import components, is_leaf
 from ktir.analysis import DefUse
 from ktir.attributes import IntegerAttr, StringAttr
 from ktir.dialects import arith, scf
 from ktir.ir import Block, Operation, Value
 from ktir.types import MemRefType
 
-__all__ = ["place_signals"]
+__all__ = ["Placed", "place_signals"]
 
 
 @define
-class _Placement:
-    """Signals to insert behind operations, in order."""
+class Placed:
+    """Signals (and what guards them) to insert in front of operations and behind them, in order."""
 
-    units: dict[Stage, tuple[Value, ...]]
-    after: dict[Operation, list[Signal]] = field(factory=dict)
+    before: dict[Operation, list[Operation]] = field(factory=dict)
+    after: dict[Operation, list[Operation]] = field(factory=dict)
+
+
+@define
+class _Placement(Placed):
+    """Signals that are being placed."""
+
+    units: dict[Stage, tuple[Value, ...]] = field(factory=dict)
 
     def meet(self, anchor: Operation, first: Stage, second: Stage, *, front: bool = False) -> None:
         units = tuple(dict.fromkeys((*self.units[first], *self.units[second])))
@@ -55,6 +66,13 @@ class _Placement:
         elif all(other.operands != units for other in signals):
             signals.append(signal)
 
+    def trade(self, credit: Credit) -> None:
+        """Credits instead of a meeting."""
+        made = CreditSignals.of(credit, self.units[credit.producer], self.units[credit.consumer])
+        self.before.setdefault(credit.before, []).extend(made.waiting)
+        self.after.setdefault(credit.before, [])[:0] = made.full
+        self.after.setdefault(credit.after, []).extend(made.free)
+
     def meet_units(self, anchor: Operation, pairs: Iterable[tuple[Value, ...]]) -> None:
         self.after.setdefault(anchor, []).extend(Signal.create(pair) for pair in pairs)
 
@@ -64,11 +82,20 @@ def place_signals(
     units: dict[Stage, tuple[Value, ...]],
     uses: DefUse,
     architecture: Architecture,
-) -> dict[Operation, list[Signal]]:
-    """Signals behind operations of one function; `pipelines` in program order, `units` of every stage."""
-    placement = _Placement(units)
+) -> Placed:
+    """The signals of one function; `pipelines` in program order, `units` of every stage."""
+    placement = _Placement(units=units)
+    credits = Credits(uses, units)
+    for stage in units:
+        if is_leaf(stage):
+            credits.note(stage, _written(stage), _read(stage))
+    traded: list[Credit] = []
     for (producer, consumer), (before, after) in global_edges(pipelines):
         if not _conflict(producer, consumer, architecture):
+            continue
+        credit = credits.find((producer, consumer), (before, after))
+        if credit is not None:
+            traded.append(credit)
             continue
         placement.meet(before, producer, consumer, front=True)
         if _in_loop(before, uses) and _rewritten(before, after, uses):
@@ -81,7 +108,37 @@ def place_signals(
                         placement.meet(store, last, first)
     root = uses.root.regions[0].blocks[0]
     _sequences(root, False, None, {}, placement, Meetings(uses, architecture))
-    return placement.after
+    for credit in traded:
+        if _has_a_way_of_its_own(credit, traded, placement, uses):
+            placement.trade(credit)
+        else:
+            placement.meet(credit.before, credit.producer, credit.consumer, front=True)
+    return placement
+
+
+def _has_a_way_of_its_own(
+    credit: Credit, traded: Sequence[Credit], placement: _Placement, uses: DefUse
+) -> bool:
+    """Whether nothing else in the loops of a credit signals between the units of its two stages."""
+    loop = credit.loops[0]
+    here, there = (set(placement.units[stage]) for stage in (credit.producer, credit.consumer))
+    others = [
+        (anchor, op.operands)
+        for anchor, signals in placement.after.items()
+        for op in signals
+        if isinstance(op, Signal)
+    ]
+    others += [
+        (other.before, (*placement.units[other.producer], *placement.units[other.consumer]))
+        for other in traded
+        if other is not credit
+    ]
+    return not any(
+        any(outer is loop for outer in uses.ancestors(anchor))
+        and not here.isdisjoint(named)
+        and not there.isdisjoint(named)
+        for anchor, named in others
+    )
 
 
 def _kinds(stage: Stage) -> list[str]:

@@ -8,10 +8,10 @@ from attrs import define, field
 
 from dfsched.architecture import Architecture
 from dfsched.dialects.ktdf import Pipeline, Private, Stage
-from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
+from dfsched.dialects.ktdf_lowering import ExecuteOn
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.functions import check_structured, grid_size, map_functions
-from dfsched.lowering.hazards import place_signals
+from dfsched.lowering.hazards import Placed, place_signals
 from dfsched.lowering.stage_graph import local_edges, topological
 from dfsched.lowering.stage_units import StageUnits, assign_units
 from dfsched.passes.loop_nests import LOOP, OPERAND
@@ -65,14 +65,15 @@ class _Rewriter:
     """Rebuilds a function body."""
 
     units: StageUnits
-    signals: dict[Operation, list[Signal]]
+    signals: Placed
     values: dict[Value, Value] = field(factory=dict)
 
     def operations(self, operations: Sequence[Operation]) -> list[Operation]:
         rewritten: list[Operation] = []
         for op in operations:
+            rewritten += self.signals.before.get(op, ())
             rewritten += self.operation(op)
-            rewritten += self.signals.get(op, ())
+            rewritten += self.signals.after.get(op, ())
         return rewritten
 
     def operation(self, op: Operation) -> list[Operation]:

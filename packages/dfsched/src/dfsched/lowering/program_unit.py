@@ -32,7 +32,7 @@ from dfsched.dialects.ktdf import (
     SelectMemref,
     WriteToFifo,
 )
-from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
+from dfsched.dialects.ktdf_lowering import Await, ExecuteOn, OneWay, Post, Signal
 from dfsched.dialects.symbol import CreateId, CreateSymbol
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
 from dfsched.lowering.accesses import Transfers
@@ -231,7 +231,7 @@ class ProgramUnitBuilder:
                 if self.kinds.runs(self.kind, op.units):
                     members = self.kinds.members(self.kind, op.units)
                     self._for_members(members, lambda: self.walk(op.body.block.operations))
-            case Signal():
+            case Signal() | OneWay():
                 self._signal(op)
             case CreateToken() | FifoAllocate() | tensor.Empty():
                 self.meanings.update(dict.fromkeys(op.results, Nothing()))
@@ -429,19 +429,24 @@ class ProgramUnitBuilder:
             raise LoweringError.at(op.location, f"'{op.name}' uses a tensor that holds no value")
         return meaning.value
 
-    def _signal(self, op: Signal) -> None:
+    def _signal(self, op: Signal | OneWay) -> None:
+        """Sends to all peers and then waits for all; of what goes one way only, its own half."""
+        own = op.units if isinstance(op, Signal) else op.senders if isinstance(op, Post) else op.receivers
         groups = self.kinds.signal_peers(self.kind, op)
-        if groups is None:
+        members = self.kinds.members(self.kind, own)
+        if groups is None or not any(members):
             return
 
         def meet() -> None:
             peers = [self.mapping(group) for group in groups]
-            for peer in peers:
-                self.emit(SyncSend.of(peer))
-            for peer in peers:
-                self.emit(SyncReceive.create((peer,)))
+            if not isinstance(op, Await):
+                for peer in peers:
+                    self.emit(SyncSend.of(peer))
+            if not isinstance(op, Post):
+                for peer in peers:
+                    self.emit(SyncReceive.create((peer,)))
 
-        self._for_members(self.kinds.members(self.kind, op.units), meet)
+        self._for_members(members, meet)
 
     def _for_members(self, members: Sequence[bool], build: Callable[[], None]) -> None:
         """What `build` emits, for some of the units of the kind only."""

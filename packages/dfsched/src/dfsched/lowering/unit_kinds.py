@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field, frozen
 
 from dfsched.dialects.dataflow import GetUnit, ProgramUnit
-from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
+from dfsched.dialects.ktdf_lowering import ExecuteOn, OneWay, Signal
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
 from dfsched.lowering.errors import LoweringError
 from ktir.analysis import DefUse
@@ -114,15 +114,15 @@ class UnitKinds:
             found.append(partner.handles[0])
         return found
 
-    def signal_peers(self, kind: UnitKind, op: Signal) -> list[list[Value]] | None:
+    def signal_peers(self, kind: UnitKind, op: Signal | OneWay) -> list[list[Value]] | None:
         """The peers of a signal for every unit of `kind`: one list (by row) per peer.
 
         None if the signal does not concern the kind.
         """
-        if len(op.units) < 2:
+        if len(op.operands) < 2:
             raise LoweringError.at(op.location, "signal operation must have at least 2 unit operands")
         operands: list[tuple[str, list[GetUnit]]] = []
-        for operand in op.units:
+        for operand in op.operands:
             definer = self.uses.definer(operand)
             if not isinstance(definer, QueryMap):
                 raise LoweringError.at(op.location, "signal operand must be a uniform.query_map result")
@@ -140,7 +140,7 @@ class UnitKinds:
                 peers.setdefault(name, []).append(units)
         own_corelets = {
             unit.corelet
-            for unit, member in zip(kind.units, self.members(kind, op.units), strict=True)
+            for unit, member in zip(kind.units, self.members(kind, op.operands), strict=True)
             if member
         }
         found: list[list[Value]] = []

@@ -35,6 +35,7 @@ from dfsched.dialects.ktdf import (
     DataTransfer,
     Pipeline,
     Private,
+    ReserveSize,
     SelectMemref,
     Stage,
 )
@@ -42,11 +43,11 @@ from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks, substitute
 from dfsched.passes.loop_nests import OPERAND, nest_number, nest_plan, pipeline_scope
-from dfsched.passes.simplify_loops import static_trips
 from ktir.attributes import IntegerAttr
 from ktir.dialects import memref, scf
 from ktir.dialects.builtin import Module
 from ktir.ir import Operation, OpResult, Region, Value
+from ktir.opdef import PURE
 from ktir.types import I64, MemRefType
 
 __all__ = ["DEPTH", "PASS", "run"]
@@ -138,14 +139,29 @@ def _rotation(pipeline: Pipeline, definitions: Definitions, context: PassContext
 def _phase_loops(pipeline: Pipeline, definitions: Definitions) -> tuple[scf.For, ...]:
     """Loops whose iterations the phase counts, outermost first.
 
-    Only the outermost one may have a trip count that is not constant.
+    All but the outermost one have the same trip count in every iteration of those around them.
     """
     loops: list[scf.For] = []
     for loop in pipeline_scope(pipeline, definitions):
-        if loop.inits or (loops and static_trips(loops[-1], definitions) is None):
+        if loop.inits or not all(
+            _is_independent(bound, loop, definitions) for inner in loops for bound in inner.operands[:3]
+        ):
             break
         loops.append(loop)
     return tuple(reversed(loops))
+
+
+def _is_independent(value: Value, loop: scf.For, definitions: Definitions) -> bool:
+    """Whether a value is the same in all iterations of a loop: made in front of it, or of such values."""
+    if not _is_inside(value, loop, definitions):
+        return True
+    op = definitions.definer(value)
+    return (
+        op is not None
+        and (op.definition_has(PURE) or isinstance(op, ReserveSize))
+        and not op.regions
+        and all(_is_independent(operand, loop, definitions) for operand in op.operands)
+    )
 
 
 def _is_eligible(

@@ -468,8 +468,8 @@ def execute_on(run: Interpreter, frame: Frame, op: ktdf_lowering.ExecuteOn) -> R
     return ()
 
 
-@SCHEDULE.executes(ktdf_lowering.Signal)
-def signal(run: Interpreter, frame: Frame, op: ktdf_lowering.Signal) -> Results:
+@SCHEDULE.executes(ktdf_lowering.Signal, ktdf_lowering.Post, ktdf_lowering.Await)
+def signal(run: Interpreter, frame: Frame, op: Operation) -> Results:
     return ()
 
 
