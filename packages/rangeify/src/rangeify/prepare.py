@@ -7,7 +7,7 @@ from typing import Final
 from rangeify.config import Config
 from rangeify.errors import UnsupportedError
 from rangeify.split_reduce import pm_split_reduce
-from uopgraph import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite, identity_element
+from uopgraph import DType, GroupOp, Ops, PatternMatcher, UOp, UPat, dtypes, graph_rewrite, identity_element
 
 
 def _strip(x: UOp) -> UOp:
@@ -80,6 +80,45 @@ def _store_hazard(x: UOp, target: UOp, value: UOp) -> UOp | None:
     return None
 
 
+def _store_through_bitcast(x: UOp, target: UOp, value: UOp) -> UOp | None:
+    """Writing values into a bit-cast of storage writes the bit-cast of the values into the storage."""
+    view = target.base
+    if view.op is not Ops.BITCAST:
+        return None
+    if view.dtype.itemsize != view.src[0].dtype.itemsize:
+        raise UnsupportedError(f"a write through a bit-cast of {view.src[0].dtype.name} to {view.dtype.name}")
+    dtype = view.src[0].dtype
+    plain = target.substitute({view: view.src[0]}, name="write through bit-cast", walk=True)
+    return x.replace(src=(plain, UOp(Ops.BITCAST, dtype, (value,), dtype)))
+
+
+def _bitcast_of_other_size(x: UOp, source: UOp) -> UOp | None:
+    """Bytes are cut out of, or put together to, unsigned integers, lowest first."""
+    old, new = source.dtype.itemsize, x.dtype.itemsize
+    if old == new:
+        return None
+    narrow, wide = _UNSIGNED[min(old, new)], _UNSIGNED[max(old, new)]
+    count, bits = max(old, new) // min(old, new), 8 * min(old, new)
+    if new < old:
+        whole = _as(source, wide)
+        parts = [(whole >> (bits * i)).cast(narrow) if i else whole.cast(narrow) for i in range(count)]
+        return _as(parts[0].stack(*parts[1:], dim=-1).reshape(x.shape), x.dtype)
+    cut = _as(source, narrow).reshape((*x.shape, count))
+    keep = [(0, d) for d in x.shape]
+    pieces = [cut.shrink((*keep, (i, i + 1))).reshape(x.shape).cast(wide) for i in range(count)]
+    joined = pieces[0]
+    for i, piece in enumerate(pieces[1:], 1):
+        joined = joined | (piece << (bits * i))
+    return _as(joined, x.dtype)
+
+
+_UNSIGNED: Final = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
+def _as(x: UOp, dtype: DType) -> UOp:
+    return x if x.dtype is dtype else UOp(Ops.BITCAST, dtype, (x,), dtype)
+
+
 def _unsupported(x: UOp) -> None:
     raise UnsupportedError(f"{x.op.name} in a tensor graph")
 
@@ -96,6 +135,11 @@ pm_prepare: Final = PatternMatcher(
         (UPat({Ops.RESHAPE, Ops.PERMUTE}, name="x"), _no_movement),
         (UPat(Ops.PERMUTE, src=(UPat(Ops.PERMUTE, name="inner"),), name="x"), _merge_permutes),
         (UPat(Ops.REDUCE, name="x"), _empty_reduce),
+        (
+            UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="value")), name="x"),
+            _store_through_bitcast,
+        ),
+        (UPat(Ops.BITCAST, src=(UPat(name="source"),), name="x"), _bitcast_of_other_size),
         (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="value")), name="x"), _store_hazard),
         (
             UPat(

@@ -409,6 +409,16 @@ class Tensor:
 
     astype = cast
 
+    def bitcast(self, dtype: DTypeLike) -> Tensor:
+        """The same bytes as another dtype, little endian; another item size rescales the last axis."""
+        node = UOp(Ops.BITCAST, as_dtype(dtype), (self._uop,), as_dtype(dtype))
+        if node.dtype is self.dtype:
+            return self
+        if self.dtype is dtypes.bool or node.dtype is dtypes.bool or self.dtype.is_weak or node.dtype.is_weak:
+            raise UnsupportedError(f"bit-cast of {self.dtype.name} to {node.dtype.name}")
+        _ = node.shape
+        return Tensor(node)
+
     # movement -------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any) -> Tensor:
@@ -468,7 +478,7 @@ class Tensor:
     def _array_key(self, key: Any) -> ArrayKey | None:
         from rangeify.gather import array_key
 
-        return array_key(key, self.ndim, lambda k: _as_node(k, None, None))
+        return array_key(key, self.ndim, lambda k: _operand(k, self.device))
 
     def contiguous(self) -> Tensor:
         """The same value, stored: a boundary that fusion does not cross."""
@@ -550,7 +560,7 @@ class Tensor:
             base[outer] = part
             self._uop = base.uop[outer]
             return
-        mask = _mask(key)
+        mask = _mask(key, self.device)
         if mask is not None:
             self._write_where(mask, value)
             return
@@ -677,12 +687,12 @@ class Tensor:
 _KEEPS_INTEGERS: Final = frozenset({Ops.FLOOR, Ops.CEIL, Ops.TRUNC, Ops.ROUND_EVEN})
 
 
-def _mask(key: Any) -> UOp | None:
+def _mask(key: Any, device: Any) -> UOp | None:
     """The node of an index that is one boolean mask."""
     if isinstance(key, Tensor):
         return key.uop if key.dtype is dtypes.bool else None
     array = key if isinstance(key, np.ndarray) and key.dtype == np.bool_ else None
-    return None if array is None else _as_node(array, None, None)
+    return None if array is None else _operand(array, device)
 
 
 def _is_operand(value: object) -> bool:
