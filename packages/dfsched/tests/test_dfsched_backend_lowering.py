@@ -1,284 +1,45 @@
-"""ScheduleIR to KTDFLow to DataflowIR: text in, text out, and the diagnostics of the passes."""
+"""KTDFLow to DataflowIR: text in, text out, and the diagnostics of the passes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from random import Random
 
 import pytest
+from backend_programs import (
+    LOAD,
+    ROW,
+    SAMPLE,
+    SEND,
+    SIMPLE,
+    SLOT_OUT,
+    STEP,
+    constants,
+    dfir,
+    find,
+    loop,
+    names_in,
+    parse,
+    pipeline,
+    program,
+    refused,
+    unit,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dfsched
 import ktir
 from dfsched.dialects import agen, dataflow, symbol, uniform
-from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.lowering.dfir import lower_to_dfir
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.ktdflow import lower_to_ktdflow
 from dfsched.lowering.transfers import box_set, plan_copy
 from dfsched.lowering.wrap import wrap_programs
 from dfsched.split import read_split, split, write_split
-from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, scf
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
-from ktir.ir import Operation
 from ktir.location import UNKNOWN
-
-SAMPLE = dfsched.load_architecture("sample")
-
-LOAD = 'ktdf.data_transfer from %src[%r, 0] size [1, 64] to %b0[0, 0] size [1, 64] : memref<16x64xf16, "DDR">, memref<1x64xf16, "L1">'
-SEND = 'ktdf.data_transfer from %b0[0, 0] size [1, 64] to %f size [64] : memref<1x64xf16, "L1">, !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>'
-BODY = "%v = arith.addf %in, %in : f16"
-VIEW = (
-    "%{n}v = ktdp.construct_memory_view %{n}, sizes: [16, 64], strides: [64, 1] {{coordinate_set = #all, "
-    "memory_space = #ktdp.memory_space<global>}} : memref<16x64xf16>\n"
-    '%{s} = memref.memory_space_cast %{n}v : memref<16x64xf16> to memref<16x64xf16, "DDR">'
-)
-SLOT_IN = '!ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>'
-SLOT_OUT = '!ktdf.fifo.slot<"SFU" -> "L1SU", 64xf16>'
-
-
-def pipeline(
-    load: str = LOAD, send: str = SEND, body: str = BODY, result: str = "%v", out: str = "%dst"
-) -> str:
-    """The usual five stages over one 1x64 tile at row %r."""
-    return f"""
-    ktdf.pipeline {{
-      %b0, %f, %g, %b1, %t0, %t1, %t2, %t3 = ktdf.private -> (memref<1x64xf16, "L1">, {SLOT_IN}, {SLOT_OUT}, memref<1x64xf16, "L1">, !ktdf.token, !ktdf.token, !ktdf.token, !ktdf.token) {{
-        %a0 = arith.constant 0 : index
-        %m0 = builtin.unrealized_conversion_cast %a0 : index to memref<1x64xf16, "L1">
-        %a1 = arith.constant 128 : index
-        %m1 = builtin.unrealized_conversion_cast %a1 : index to memref<1x64xf16, "L1">
-        %q0 = ktdf.fifo.allocate() -> {SLOT_IN}
-        %q1 = ktdf.fifo.allocate() -> {SLOT_OUT}
-        %k0 = ktdf.create_token : !ktdf.token
-        %k1 = ktdf.create_token : !ktdf.token
-        %k2 = ktdf.create_token : !ktdf.token
-        %k3 = ktdf.create_token : !ktdf.token
-        ktdf.private_yield %m0, %q0, %q1, %m1, %k0, %k1, %k2, %k3 : memref<1x64xf16, "L1">, {SLOT_IN}, {SLOT_OUT}, memref<1x64xf16, "L1">, !ktdf.token, !ktdf.token, !ktdf.token, !ktdf.token
-      }}
-      ktdf.stage depends_in(none) depends_out(%t0) {{
-        {load}
-      }} {{applicable_units = ["MNILU"]}}
-      ktdf.stage depends_in(%t0) depends_out(%t1) {{
-        {send}
-      }} {{applicable_units = ["L1LU"]}}
-      ktdf.stage depends_in(%t1) depends_out(%t2) {{
-        %x = ktdf.read_from_fifo %f : <"L1LU" -> "SFU", 64xf16> -> tensor<1x64xf16>
-        %e = tensor.empty() : tensor<1x64xf16>
-        %z = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}} ins(%x : tensor<1x64xf16>) outs(%e : tensor<1x64xf16>) {{
-        ^bb0(%in: f16, %out: f16):
-          {body}
-          linalg.yield {result} : f16
-        }} -> tensor<1x64xf16>
-        ktdf.write_to_fifo %z, %g : tensor<1x64xf16>, <"SFU" -> "L1SU", 64xf16>
-      }} {{applicable_units = ["SFU"]}}
-      ktdf.stage depends_in(%t2) depends_out(%t3) {{
-        ktdf.data_transfer from %g size [64] to %b1[0, 0] size [1, 64] : {SLOT_OUT}, memref<1x64xf16, "L1">
-      }} {{applicable_units = ["L1SU"]}}
-      ktdf.stage depends_in(%t3) depends_out(none) {{
-        ktdf.data_transfer from %b1[0, 0] size [1, 64] to {out}[%r, 0] size [1, 64] : memref<1x64xf16, "L1">, memref<16x64xf16, "DDR">
-      }} {{applicable_units = ["MNISU"]}}
-    }}"""
-
-
-def program(
-    body: str, *, head: str = "", grid: str = "[2 : index]", arguments: str = "%p: index, %q: index"
-) -> str:
-    """A kernel with one program whose work is `body`; %src and %dst are views of %p and %q."""
-    types = ", ".join(["index"] * arguments.count(":"))
-    names = ", ".join(re.findall(r"%\w+", arguments))
-    return f"""
-    #id = affine_map<(d0, d1) -> (d0, d1)>
-    #all = affine_set<(d0, d1) : (d0 >= 0, -d0 + 15 >= 0, d1 >= 0, -d1 + 63 >= 0)>
-    module {{
-      module {{
-        func.func @kernel({arguments}) attributes {{grid = {grid}}} {{
-          call @local_schedule_0({names}) : ({types}) -> ()
-          return
-        }}
-        func.func private @local_schedule_0({types})
-      }}
-      module @local_schedule_0 {{
-        func.func @local_schedule_0({arguments}) attributes {{grid = {grid}}} {{
-          %c0 = arith.constant 0 : index
-          %c1 = arith.constant 1 : index
-          %c4 = arith.constant 4 : index
-          %c8 = arith.constant 8 : index
-          %tid = ktdp.get_compute_tile_id : index
-          {VIEW.format(n="p", s="src")}
-          {VIEW.format(n="q", s="dst")}
-          {head}
-          {body}
-          return
-        }}
-      }}
-    }}"""
-
-
-def loop(body: str, upper: str = "%c8", name: str = "%i") -> str:
-    return f"scf.for {name} = %c0 to {upper} step %c1 {{ {body} }}"
-
-
-ROW = "%base = arith.muli %tid, %c8 : index"
-STEP = "%r = arith.addi %base, %i : index\n"
-SIMPLE = program(loop(STEP + pipeline()), head=ROW)
-
-
-def parse(text: str) -> Module:
-    module = ktir.parse(text)
-    ktir.verify(module)
-    return module
-
-
-def flow(text: str) -> Module:
-    module = lower_to_ktdflow(parse(text), SAMPLE)
-    ktir.verify(module)
-    return module
-
-
-def dfir(text: str) -> Module:
-    module = lower_to_dfir(flow(text), SAMPLE)
-    ktir.verify(module)
-    printed = ktir.print_module(module)
-    assert ktir.print_module(ktir.parse(printed)) == printed
-    return module
-
-
-def find(module: Operation, *classes: type[Operation]) -> list[Operation]:
-    return [op for op in module.walk() if isinstance(op, classes)]
-
-
-def refused(text: str, message: str) -> None:
-    with pytest.raises(LoweringError, match=re.escape(message)) as caught:
-        dfir(text)
-    assert caught.value.diagnostics[0].location is not None
-
-
-def unit(module: Module, kind: str) -> dataflow.ProgramUnit:
-    """The program unit of a kind."""
-    handles = {op.results[0]: op for op in module.walk() if isinstance(op, dataflow.GetUnit)}
-    for op in module.walk():
-        if isinstance(op, dataflow.ProgramUnit) and handles[op.units[0]].kind.value == kind:
-            return op
-    raise AssertionError(kind)
-
-
-def names_in(op: Operation) -> list[str]:
-    return [inner.name.partition(".")[2] for inner in op.walk()]
-
-
-# -- ktdf-to-ktdflowering ----------------------------------------------------------------------------
-
-
-def test_units_maps_and_signals() -> None:
-    """checklist K3, K6, K8, K9, K15, K16, K17: units, queries, and a rendezvous only where memory is shared."""
-    module = flow(SIMPLE)
-    function = next(f for f in find(module, Func) if not f.is_declaration and f.symbol == "local_schedule_0")
-    operations = function.body.block.operations
-    kinds = ["mnilu", "l1lu", "sfu", "l1su", "mnisu"]
-    handles = [op for op in operations if isinstance(op, dataflow.GetUnit)]
-    assert [h.unit_name.value for h in handles] == [f"C{core}-{kind}" for kind in kinds for core in range(2)]
-    assert all(handle.corelet == 0 for handle in handles)
-    names = [op.name for op in operations]
-    tile = names.index("ktdp.get_compute_tile_id")
-    assert tile == len(handles)
-    assert names[tile + 1 : tile + 5] == [
-        "arith.constant",
-        "arith.constant",
-        "uniform.def_immutable_mapping",
-        "uniform.query_map",
-    ]
-    queries = {
-        op.results[0]: kind
-        for kind, op in zip(kinds, [o for o in operations if isinstance(o, uniform.QueryMap)], strict=True)
-    }
-    signals = [tuple(queries[u] for u in s.units) for s in find(module, Signal)]
-    assert signals == [("mnilu", "l1lu"), ("l1lu", "mnilu"), ("l1su", "mnisu"), ("mnisu", "l1su")]
-    outer = next(op for op in find(module, ExecuteOn))
-    assert [queries[u] for u in outer.units] == kinds
-    inner = [op.name for op in outer.body.block.operations if op.name.startswith("ktdf_lowering")]
-    assert inner == [
-        "ktdf_lowering.execute_on", "ktdf_lowering.signal",
-        "ktdf_lowering.execute_on", "ktdf_lowering.signal", "ktdf_lowering.execute_on",
-        "ktdf_lowering.execute_on", "ktdf_lowering.signal", "ktdf_lowering.execute_on", "ktdf_lowering.signal",
-    ]  # fmt: skip
-    assert not any("loop_type" in op.attributes for op in module.walk())
-    assert "ktdf.private" not in {op.name for op in module.walk()}
-
-
-def test_a_single_pass_over_a_buffer_needs_no_way_back() -> None:
-    """checklist K12 in spirit: without a loop nothing is overwritten."""
-    module = flow(program("%r = arith.muli %tid, %c8 : index\n" + pipeline()))
-    assert len(find(module, Signal)) == 2
-
-
-def test_a_store_that_the_next_iteration_loads() -> None:
-    """checklist K11 in spirit: loading and storing one tensor in a loop orders the two ends."""
-    module = flow(program(loop(STEP + pipeline(out="%src")), head=ROW))
-    queries = [op.results[0] for op in find(module, uniform.QueryMap)]
-    last = find(module, Signal)[-1]
-    assert last.operands == (queries[4], queries[0])
-    assert len(find(module, Signal)) == 5
-
-
-def test_pipelines_in_sequence_meet() -> None:
-    """Consecutive pipelines: every pair of units of which one writes what the other uses."""
-    once = "%r = arith.muli %tid, %c8 : index\n"
-    module = flow(program(once + pipeline() + pipeline()))
-    function = next(f for f in find(module, Func) if not f.is_declaration and f.symbol == "local_schedule_0")
-    block = function.body.block.operations
-    between = [op for op in block if isinstance(op, Signal)]
-    queries = [op.results[0] for op in block if isinstance(op, uniform.QueryMap)]
-    pairs = {frozenset(queries.index(u) for u in signal.units) for signal in between}
-    # mnilu 0, l1lu 1, sfu 2, l1su 3, mnisu 4: both use the same buffers, and no output is an input
-    assert pairs == {frozenset(p) for p in [(0, 1), (3, 4)]}
-    in_loop = flow(program(loop(STEP + pipeline() + pipeline()), head=ROW))
-    body = next(op for op in find(in_loop, scf.For)).body.block.operations
-    assert sum(isinstance(op, Signal) for op in body) == 4
-
-
-def test_functions_without_stages_are_untouched() -> None:
-    """checklist K1."""
-    module = parse("func.func @f() attributes {grid = [1]} { return }")
-    assert lower_to_ktdflow(module, SAMPLE) is module
-
-
-@pytest.mark.parametrize(
-    ("grid", "message"),
-    [
-        ("[0 : index]", "Grid size must be positive (got 0)"),
-        ("[2, 2]", "Only 1D grids supported in Phase 1 (got 2D grid)"),
-        ('["x"]', "Grid size must be integer attribute"),
-    ],
-)
-def test_grids(grid: str, message: str) -> None:
-    """checklist K2."""
-    refused(program(loop(STEP + pipeline()), head=ROW, grid=grid), message)
-
-
-def test_missing_grid() -> None:
-    """checklist K2."""
-    refused(SIMPLE.replace(" attributes {grid = [2 : index]}", ""), "Function missing 'grid' attribute")
-
-
-def test_circular_tokens() -> None:
-    """checklist K10."""
-    refused(
-        SIMPLE.replace("depends_in(none) depends_out(%t0)", "depends_in(%t1) depends_out(%t0)"),
-        "Circular token dependency detected in pipeline",
-    )
-
-
-def test_unknown_and_lower_case_units() -> None:
-    """checklist K19."""
-    refused(SIMPLE.replace('["MNILU"]', '["DMA"]'), "failed to compute scratchpad conflicts")
-    refused(SIMPLE.replace('["MNILU"]', '["mnilu"]'), "unit kind 'mnilu' must be upper case")
-    refused(SIMPLE.replace('} {applicable_units = ["MNILU"]}', "}"), "stage has no applicable_units")
-
 
 # -- ktdflowering-to-dfir ----------------------------------------------------------------------------
 
@@ -323,18 +84,6 @@ def test_tile_arithmetic_becomes_a_table() -> None:
     by_zero = head.replace("%c4 : index", "%c0 : index")
     zero = dfir(program(loop(STEP + pipeline()), head=by_zero))
     assert "arith.remui" not in ktir.print_module(zero)
-
-
-def constants(module: Module, values: Sequence[object]) -> list[int] | None:
-    """The numbers behind values, None if one is no constant."""
-    known = {op.results[0]: op for op in module.walk() if isinstance(op, arith.Constant)}
-    found = []
-    for value in values:
-        op = known.get(value)  # type: ignore[call-overload]
-        if op is None or not isinstance(op.value, IntegerAttr):
-            return None
-        found.append(op.value.value)
-    return found
 
 
 def test_addresses_are_symbols() -> None:

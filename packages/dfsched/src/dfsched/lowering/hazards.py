@@ -1,11 +1,11 @@
 """Which units must meet, and where (dataflowir spec 2.9 to 2.11, 5.8; readings, item 15).
 
-A `signal` is a rendezvous of its units.  Four rules place them; all units of a program see them in one
-text order, so they cannot wait for each other in a circle:
+A `signal` is a rendezvous of its units.  Four rules place them; but for rule 3 all units of a program see
+them in one text order, so they cannot wait for each other in a circle:
 
 1. A stage writes a memory that a dependent stage reads: behind the writer.
 2. The same buffer is written again in the next iteration: behind the reader, in every iteration.
-3. A pipeline stores to device memory that its next iteration loads: behind the storing stage.
+3. A pipeline stores what its next iteration loads: a back edge (`dfsched.lowering.back_edges`).
 4. Pipelines in sequence: between them, for every pair of units of which one writes what the other uses; in a
    loop also behind the last one, and behind a single one whose buffer phases start over in every iteration.
    Inside of a `parallel` only units of one instance meet: the others run other iterations, and not always as
@@ -14,14 +14,13 @@ text order, so they cannot wait for each other in a circle:
 Where three or more copies of a buffer rotate, `credits` take the place of rule 1, so that the producer runs
 ahead.
 
-Rules 2 and 3 do not guard the first or last iteration: both partners run the same loops, so an
-unconditional meeting always pairs up, which guards do not if a trip count is only known at run time or is
-zero.
+Rule 2 does not guard the last iteration: both partners run the same loops, so an unconditional meeting always
+pairs up, which a guarded one does not if a trip count is only known at run time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field
 
@@ -29,14 +28,15 @@ from dfsched.architecture import Architecture
 from dfsched.dialects.ktdf import BufferPhase, DataTransfer, Parallel, Pipeline, SelectMemref, Stage
 from dfsched.dialects.ktdf_lowering import Signal
 from dfsched.errors import ArchitectureError
+from dfsched.lowering.back_edges import BackEdge, BackedgeGuard, carried, repeats
 from dfsched.lowering.credits import Credit, Credits, CreditSignals
 from dfsched.lowering.errors import LoweringError
-from dfsched.lowering.meetings import Accesses, Meetings, may_alias, memory_of, origin
-from dfsched.lowering.stage_graph import global_edges, leaves, local_edges, roots
+from dfsched.lowering.meetings import Accesses, Meetings, origin
+from dfsched.lowering.stage_graph import global_edges, leaves, roots
 from dfsched.lowering.stage_units import components, is_leaf
 from ktir.analysis import DefUse
-from ktir.attributes import IntegerAttr, StringAttr
-from ktir.dialects import arith, scf
+from ktir.attributes import StringAttr
+from ktir.dialects import scf
 from ktir.ir import Block, Operation, Value
 from ktir.types import MemRefType
 
@@ -45,10 +45,24 @@ __all__ = ["Placed", "place_signals"]
 
 @define
 class Placed:
-    """Signals (and what guards them) to insert in front of operations and behind them, in order."""
+    """Signals (and what guards them) to insert in front of operations and behind them, in order.
+
+    `first`, `last`: what goes to the start and to the end of a stage.
+    """
 
     before: dict[Operation, list[Operation]] = field(factory=dict)
     after: dict[Operation, list[Operation]] = field(factory=dict)
+    first: dict[Stage, list[Operation]] = field(factory=dict)
+    last: dict[Stage, list[Operation]] = field(factory=dict)
+
+    def signals(self) -> Iterator[tuple[Operation, Signal]]:
+        """All meetings, guarded or not, and the operation where each stands."""
+        places: list[Mapping[Stage, list[Operation]] | Mapping[Operation, list[Operation]]]
+        places = [self.before, self.after, self.first, self.last]
+        for place in places:
+            for anchor, operations in place.items():
+                for op in operations:
+                    yield from ((anchor, inner) for inner in op.walk() if isinstance(inner, Signal))
 
 
 @define
@@ -73,6 +87,15 @@ class _Placement(Placed):
         self.after.setdefault(credit.before, [])[:0] = made.full
         self.after.setdefault(credit.after, []).extend(made.free)
 
+    def meet_again(self, edge: BackEdge, guard: BackedgeGuard, last: Stage, first: Stage) -> None:
+        """A leaf of the storing stage and a root of the loading one, in consecutive iterations."""
+        if not edge.loops:
+            self.meet(edge.store, last, first)
+            return
+        units = tuple(dict.fromkeys((*self.units[last], *self.units[first])))
+        self.first.setdefault(edge.load, []).extend(edge.at_load(units, guard))
+        self.last.setdefault(edge.store, []).extend(edge.at_store(units, guard))
+
     def meet_units(self, anchor: Operation, pairs: Iterable[tuple[Value, ...]]) -> None:
         self.after.setdefault(anchor, []).extend(Signal.create(pair) for pair in pairs)
 
@@ -82,6 +105,7 @@ def place_signals(
     units: dict[Stage, tuple[Value, ...]],
     uses: DefUse,
     architecture: Architecture,
+    guard: BackedgeGuard,
 ) -> Placed:
     """The signals of one function; `pipelines` in program order, `units` of every stage."""
     placement = _Placement(units=units)
@@ -101,11 +125,11 @@ def place_signals(
         if _in_loop(before, uses) and _rewritten(before, after, uses):
             placement.meet(after, consumer, producer)
     for pipeline in pipelines:
-        if _in_loop(pipeline, uses):
-            for store, load in _carried(pipeline, uses):
-                for last in leaves(store):
-                    for first in roots(load):
-                        placement.meet(store, last, first)
+        for edge in carried(pipeline, uses, guard):
+            for last in leaves(edge.store):
+                for first in roots(edge.load):
+                    if _conflict(last, first, architecture):
+                        placement.meet_again(edge, guard, last, first)
     root = uses.root.regions[0].blocks[0]
     _sequences(root, False, None, {}, placement, Meetings(uses, architecture))
     for credit in traded:
@@ -122,12 +146,7 @@ def _has_a_way_of_its_own(
     """Whether nothing else in the loops of a credit signals between the units of its two stages."""
     loop = credit.loops[0]
     here, there = (set(placement.units[stage]) for stage in (credit.producer, credit.consumer))
-    others = [
-        (anchor, op.operands)
-        for anchor, signals in placement.after.items()
-        for op in signals
-        if isinstance(op, Signal)
-    ]
+    others = [(anchor, op.operands) for anchor, op in placement.signals()]
     others += [
         (other.before, (*placement.units[other.producer], *placement.units[other.consumer]))
         for other in traded
@@ -164,23 +183,7 @@ def _conflict(producer: Stage, consumer: Stage, architecture: Architecture) -> b
 
 def _in_loop(op: Operation, uses: DefUse) -> bool:
     """Whether a loop around the operation may run more than once."""
-    return any(
-        isinstance(outer, Parallel | scf.While) or (isinstance(outer, scf.For) and _trips(outer, uses) != 1)
-        for outer in uses.ancestors(op)
-    )
-
-
-def _trips(loop: scf.For, uses: DefUse) -> int | None:
-    """The trip count if the bounds are constants (1 stands for at most one)."""
-    bounds = []
-    for value in (loop.lower, loop.upper, loop.step):
-        match uses.definer(value):
-            case arith.Constant(value=IntegerAttr(value=number)):
-                bounds.append(number)
-            case _:
-                return None
-    lower, upper, step = bounds
-    return max(1, -(-(upper - lower) // step)) if step > 0 else None
+    return any(repeats(outer, uses) for outer in uses.ancestors(op))
 
 
 # -- memory of transfers -----------------------------------------------------------------------------
@@ -203,22 +206,6 @@ def _rewritten(producer: Stage, consumer: Stage, uses: DefUse) -> bool:
     written = dict(origin(v, uses) for v in _written(producer))
     read = {origin for origin, _ in (origin(v, uses) for v in _read(consumer))}
     return any(value in read and not isinstance(op, SelectMemref) for value, op in written.items())
-
-
-def _carried(pipeline: Pipeline, uses: DefUse) -> list[tuple[Stage, Stage]]:
-    """Pairs (store stage, load stage) of a pipeline where the store may feed a later iteration's load."""
-    edges = local_edges(pipeline)
-    first = [stage for stage in pipeline.stages if all(stage is not consumer for _, consumer in edges)]
-    last = [stage for stage in pipeline.stages if all(stage is not producer for producer, _ in edges)]
-    return [
-        (store, load)
-        for store in last
-        for load in first
-        if store is not load
-        and any(
-            may_alias(memory_of(a, uses), memory_of(b, uses)) for a in _written(store) for b in _read(load)
-        )
-    ]
 
 
 # -- pipelines in sequence ---------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from attrs import define, field
 from dfsched.architecture import Architecture
 from dfsched.dialects.ktdf import Pipeline, Private, Stage
 from dfsched.dialects.ktdf_lowering import ExecuteOn
+from dfsched.lowering.back_edges import BackedgeGuard
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.functions import check_structured, grid_size, map_functions
 from dfsched.lowering.hazards import Placed, place_signals
@@ -23,12 +24,14 @@ from ktir.ir import Operation, Region, Value
 __all__ = ["lower_to_ktdflow"]
 
 
-def lower_to_ktdflow(module: Module, architecture: Architecture) -> Module:
+def lower_to_ktdflow(
+    module: Module, architecture: Architecture, guard: BackedgeGuard = BackedgeGuard.LINEAR
+) -> Module:
     """Every function with stages, lowered; the others as they are.  Raises `LoweringError`."""
-    return map_functions(module, lambda function: _function(function, architecture))
+    return map_functions(module, lambda function: _function(function, architecture, guard))
 
 
-def _function(function: Func, architecture: Architecture) -> Func:
+def _function(function: Func, architecture: Architecture, guard: BackedgeGuard) -> Func:
     stages = _post_order_stages(function)
     if not stages:
         return function
@@ -38,7 +41,7 @@ def _function(function: Func, architecture: Architecture) -> Func:
     if not any(units.queries.values()):
         raise LoweringError.at(function.location, "no queries wired to stages")
     pipelines = [op for op in function.walk() if isinstance(op, Pipeline)]
-    signals = place_signals(pipelines, units.queries, uses, architecture)
+    signals = place_signals(pipelines, units.queries, uses, architecture, guard)
     block = function.body.block
     body = _Rewriter(units, signals).operations(block.operations)
     return function.replace(regions=(Region((block.replace(operations=(*units.prelude, *body)),)),))
@@ -81,7 +84,9 @@ class _Rewriter:
             case Pipeline():
                 return [self.pipeline(op)] if op.stages else []
             case Stage():
-                return [ExecuteOn.of(self._units(op), self.operations(op.body.block.operations))]
+                first, last = self.signals.first.get(op, ()), self.signals.last.get(op, ())
+                body = self.operations(op.body.block.operations)
+                return [ExecuteOn.of(self._units(op), [*first, *body, *last])]
             case Private():
                 inner = self.operations(op.body.block.operations[:-1])
                 yielded = [self.values.get(value, value) for value in op.yielded]

@@ -24,16 +24,28 @@ After::
 
 from __future__ import annotations
 
+from dfsched.lowering.back_edges import BackedgeGuard
 from dfsched.lowering.ktdflow import lower_to_ktdflow
-from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.base import Group, Pass, PassContext, Setting
 from ktir.dialects.builtin import Module
 
-__all__ = ["PASS", "run"]
+__all__ = ["BACKEDGE_GUARD", "PASS", "run"]
+
+NAME = "ktdf-to-ktdflowering"
+
+BACKEDGE_GUARD = Setting(NAME, "backedge-guard", BackedgeGuard.LINEAR, BackedgeGuard)
+"""``linear`` or ``and``: see `BackedgeGuard`."""
 
 
 def run(module: Module, context: PassContext) -> Module:
     """Lower every function with stages; `LoweringError` with the place otherwise."""
-    return lower_to_ktdflow(module, context.architecture)
+    return lower_to_ktdflow(module, context.architecture, context.setting(BACKEDGE_GUARD))
 
 
-PASS = Pass("ktdf-to-ktdflowering", Group.BACKEND, run, "stages become code of units, tokens become signals")
+PASS = Pass(
+    NAME,
+    Group.BACKEND,
+    run,
+    "stages become code of units, tokens become signals",
+    settings=(BACKEDGE_GUARD,),
+)
