@@ -14,6 +14,7 @@ from dfsched.lowering.back_edges import BackedgeGuard
 from dfsched.lowering.dfir import lower_to_dfir
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.ktdflow import lower_to_ktdflow
+from dfsched.options import Profile
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith
 from ktir.dialects.builtin import Module
@@ -33,10 +34,25 @@ SLOT_IN = '!ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>'
 SLOT_OUT = '!ktdf.fifo.slot<"SFU" -> "L1SU", 64xf16>'
 
 
+COMPUTE = """%x = ktdf.read_from_fifo %f : <"L1LU" -> "SFU", 64xf16> -> tensor<1x64xf16>
+        %e = tensor.empty() : tensor<1x64xf16>
+        %z = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}} ins(%x : tensor<1x64xf16>) outs(%e : tensor<1x64xf16>) {{
+        ^bb0(%in: f16, %out: f16):
+          {body}
+          linalg.yield {result} : f16
+        }} -> tensor<1x64xf16>
+        ktdf.write_to_fifo %z, %g : tensor<1x64xf16>, <"SFU" -> "L1SU", 64xf16>"""
+
+
 def pipeline(
-    load: str = LOAD, send: str = SEND, body: str = BODY, result: str = "%v", out: str = "%dst"
+    load: str = LOAD,
+    send: str = SEND,
+    body: str = BODY,
+    result: str = "%v",
+    out: str = "%dst",
+    compute: str | None = None,
 ) -> str:
-    """The usual five stages over one 1x64 tile at row %r."""
+    """The usual five stages over one 1x64 tile at row %r; `compute` is all of the computing stage."""
     return f"""
     ktdf.pipeline {{
       %b0, %f, %g, %b1, %t0, %t1, %t2, %t3 = ktdf.private -> (memref<1x64xf16, "L1">, {SLOT_IN}, {SLOT_OUT}, memref<1x64xf16, "L1">, !ktdf.token, !ktdf.token, !ktdf.token, !ktdf.token) {{
@@ -59,14 +75,7 @@ def pipeline(
         {send}
       }} {{applicable_units = ["L1LU"]}}
       ktdf.stage depends_in(%t1) depends_out(%t2) {{
-        %x = ktdf.read_from_fifo %f : <"L1LU" -> "SFU", 64xf16> -> tensor<1x64xf16>
-        %e = tensor.empty() : tensor<1x64xf16>
-        %z = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}} ins(%x : tensor<1x64xf16>) outs(%e : tensor<1x64xf16>) {{
-        ^bb0(%in: f16, %out: f16):
-          {body}
-          linalg.yield {result} : f16
-        }} -> tensor<1x64xf16>
-        ktdf.write_to_fifo %z, %g : tensor<1x64xf16>, <"SFU" -> "L1SU", 64xf16>
+        {compute or COMPUTE.format(body=body, result=result)}
       }} {{applicable_units = ["SFU"]}}
       ktdf.stage depends_in(%t2) depends_out(%t3) {{
         ktdf.data_transfer from %g size [64] to %b1[0, 0] size [1, 64] : {SLOT_OUT}, memref<1x64xf16, "L1">
@@ -84,14 +93,15 @@ def nested(
     stores_to: str = "%out",
     trips: str = "%c4",
     outer: bool = False,
+    rows: int = 4,
 ) -> str:
-    """Five stages over a tile of four rows; the computing stage walks rows in a pipeline of its own.
+    """Five stages over a tile of some rows; the computing stage walks rows in a pipeline of its own.
 
     `instances`: the rows are divided among so many; `loops`: whether there is a loop over rows at all;
     `stores_to`: the buffer that results go to (``%in``: where the operands are); `outer`: a loop ``%o`` around
     the rows whose variable selects them.
     """
-    tile = 'memref<4x64xf16, "L1">'
+    tile = f'memref<{rows}x64xf16, "L1">'
     row = "%o" if outer else "%j" if loops else "%c0"
     inner = f"""
       ktdf.pipeline {{
@@ -127,20 +137,20 @@ def nested(
       %in, %out, %t2, %t3 = ktdf.private -> ({tile}, {tile}, !ktdf.token, !ktdf.token) {{
         %a0 = arith.constant 0 : index
         %m0 = builtin.unrealized_conversion_cast %a0 : index to {tile}
-        %a1 = arith.constant 512 : index
+        %a1 = arith.constant {128 * rows} : index
         %m1 = builtin.unrealized_conversion_cast %a1 : index to {tile}
         %k2 = ktdf.create_token : !ktdf.token
         %k3 = ktdf.create_token : !ktdf.token
         ktdf.private_yield %m0, %m1, %k2, %k3 : {tile}, {tile}, !ktdf.token, !ktdf.token
       }}
       ktdf.stage depends_in(none) depends_out(%t2) {{
-        ktdf.data_transfer from %src[0, 0] size [4, 64] to %in[0, 0] size [4, 64] : memref<16x64xf16, "DDR">, {tile}
+        ktdf.data_transfer from %src[0, 0] size [{rows}, 64] to %in[0, 0] size [{rows}, 64] : memref<16x64xf16, "DDR">, {tile}
       }} {{applicable_units = ["MNILU"]}}
       ktdf.stage depends_in(%t2) depends_out(%t3) {{
         {inner}
       }} {{applicable_units = ["L1LU", "SFU", "L1SU"]}}
       ktdf.stage depends_in(%t3) depends_out(none) {{
-        ktdf.data_transfer from {stores_to}[0, 0] size [4, 64] to %dst[0, 0] size [4, 64] : {tile}, memref<16x64xf16, "DDR">
+        ktdf.data_transfer from {stores_to}[0, 0] size [{rows}, 64] to %dst[0, 0] size [{rows}, 64] : {tile}, memref<16x64xf16, "DDR">
       }} {{applicable_units = ["MNISU"]}}
     }}"""
 
@@ -200,8 +210,8 @@ def flow(text: str, guard: BackedgeGuard = BackedgeGuard.LINEAR) -> Module:
     return module
 
 
-def dfir(text: str) -> Module:
-    module = lower_to_dfir(flow(text), SAMPLE)
+def dfir(text: str, profile: Profile = Profile.DEFAULT) -> Module:
+    module = lower_to_dfir(flow(text), SAMPLE, profile)
     ktir.verify(module)
     printed = ktir.print_module(module)
     assert ktir.print_module(ktir.parse(printed)) == printed
@@ -212,9 +222,9 @@ def find(module: Operation, *classes: type[Operation]) -> list[Operation]:
     return [op for op in module.walk() if isinstance(op, classes)]
 
 
-def refused(text: str, message: str) -> None:
+def refused(text: str, message: str, profile: Profile = Profile.DEFAULT) -> None:
     with pytest.raises(LoweringError, match=re.escape(message)) as caught:
-        dfir(text)
+        dfir(text, profile)
     assert caught.value.diagnostics[0].location is not None
 
 

@@ -10,6 +10,7 @@ import ktir
 from dfsched.dialects import agen, dataflow, symbol, uniform, vectorchain
 from dfsched.dialects.enums import RoutingDirection
 from dfsched.image import BinaryOperator, CompareOperator
+from ktir.transforms import dce
 
 PRELUDE = """
 %c0 = arith.constant 0 : index
@@ -138,6 +139,8 @@ def test_program_units() -> None:
 def test_unit_without_handle() -> None:
     """checklist T5."""
     assert "at least one result" in problems('"dataflow.get_unit"() {name = "a", type = "b"} : () -> ()')
+    turned = round_trip('%r = dataflow.get_unit {type = "a", name = "b", core = 7 : i32} : index')
+    assert '= dataflow.get_unit {core = 7 : i32, name = "b", type = "a"} : index' in turned
     unit = dataflow.GetUnit.of("C1-sfu", "sfu", 1)
     assert (unit.core, unit.corelet) == (1, -1)
 
@@ -159,6 +162,42 @@ def test_mappings() -> None:
     assert "All map values should be of same type." in problems(
         f"{symbols}{define}([%u0 -> %c9], [%u1 -> %s]):index"
     )
+
+
+def test_empty_sets() -> None:
+    """checklist T9: a set without conditions has one that always holds."""
+    text = round_trip("%r = vectorchain.create_affine_mask {mask_set = affine_set<() : ()>} : vector<8xi1>")
+    assert "affine_set<() : (0 == 0)>" in text
+
+
+def test_symbols_that_nobody_uses() -> None:
+    """checklist T16: a definition stays and keeps what it is computed from; a placeholder goes."""
+    lines = """
+      %s = symbol.create_symbol {SymbolId = -5 : i64} : index
+      %sum = arith.addi %i, %j : index
+      symbol.create_id %sum {symbol_id = -6 : si64} : index
+      %unused = arith.addi %j, %j : index
+    """
+    text = ktir.print_module(dce(ktir.parse(module(lines, ""))))
+    assert "create_symbol" not in text
+    assert "symbol.create_id" in text
+    assert text.count("arith.addi") == 1
+
+
+def test_no_parentheses_around_units() -> None:
+    """checklist T20."""
+    text = round_trip(
+        """
+        ktdf_lowering.execute_on %u0, %u1 {
+          ktdf_lowering.signal %u0, %u1
+          ktdf_lowering.execute_on %u0 { }
+        }
+        """
+    )
+    assert re.search(r"ktdf_lowering.execute_on %\d+, %\d+ \{\n\s*ktdf_lowering.signal %\d+, %\d+\n", text)
+    for line in ("ktdf_lowering.signal(%u0)", "ktdf_lowering.execute_on(%u0) { }"):
+        with pytest.raises(ktir.ParseError):
+            ktir.parse(module(line))
 
 
 def test_access_maps() -> None:

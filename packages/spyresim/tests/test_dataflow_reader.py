@@ -9,6 +9,7 @@ import pytest
 
 import ktir
 from dfsched import load_architecture
+from ktir.transforms import alpha_equivalent
 from spyresim.dataflow import DataflowFiles, kernel_image
 from spyresim.engine import FlatGlobal, Machine, Options
 from spyresim.errors import ControlFault, SpyresimError, UnsupportedError
@@ -32,6 +33,16 @@ def run(
     Machine(ARCHITECTURE).run(image, image.cells, FlatGlobal({0: memory}), Options(seed=seed))
     r = addresses[2]
     return memory[r : r + 2048].view(np.float16).reshape(16, 64), np.maximum(p, q)
+
+
+def test_the_example_prints_as_it_reads() -> None:
+    """dataflowir checklist T1: a whole module, symbols, units and loops."""
+    module = ktir.parse(TEXT)
+    ktir.verify(module)
+    for generic in (False, True):
+        again = ktir.parse(ktir.print_module(module, generic=generic))
+        ktir.verify(again)
+        assert alpha_equivalent(again, module)
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])

@@ -12,8 +12,9 @@ from dfsched.dialects.agen import CompositeLoadAndStore, CompositeSide, VectorLo
 from dfsched.dialects.ktdf import TRANSFER_MODE, Cell, DataTransfer
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.transfers import CopyPlan, TimeLoop, box_set, moved_over, plan_copy
-from dfsched.lowering.values import Known
+from dfsched.lowering.values import Known, Shifted
 from ktir.affine import AffineExpr, AffineMap, Const, Dim, simplify
+from ktir.affine.linear import linear
 from ktir.attribute import Attribute
 from ktir.attributes import FloatAttr, IntegerAttr, StringAttr
 from ktir.dialects import scf
@@ -42,7 +43,7 @@ class Transfers:
             if isinstance(meaning, Known) and meaning.uniform is not None:
                 dims.append(Const(meaning.uniform))
                 continue
-            value = self.unit.scalar(index, op)
+            value = meaning.value if isinstance(meaning, Shifted) else self.unit.scalar(index, op)
             if value not in values:
                 values.append(value)
             dims.append(Dim(values.index(value)))
@@ -55,6 +56,20 @@ class Transfers:
             AffineMap(len(used), 0, tuple(expr.replace(renumber, ()) for expr in exprs)),
             [values[i] for i in used],
         )
+
+    def _view(self, cell: Cell, op: Operation) -> Value:
+        """The memory of one side, from where a shifted loop variable puts it."""
+        assert cell.map is not None
+        unit = self.unit
+        memory = unit.meaning(cell.value, op)
+        shift: list[int] | None = None
+        for position, index in enumerate(cell.indices):
+            meaning = unit.meaning(index, op)
+            if isinstance(meaning, Shifted):
+                step = _elements_per_step(cell, position, unit.views.strides(memory), op)
+                shift = shift or [0] * unit.rows
+                shift = [a + step * n for a, n in zip(shift, meaning.offsets, strict=True)]
+        return unit.views.value(memory, op, None if shift is None else tuple(shift))
 
     def _sizes(self, cell: Cell, op: Operation) -> tuple[int, ...]:
         try:
@@ -119,7 +134,7 @@ class Transfers:
             (op.dest_cell, plan.target_sizes, plan.target_map),
         ):
             map, indices = self._subscripts(cell, op)
-            view = self.unit.views.value(self.unit.meaning(cell.value, op), op)
+            view = self._view(cell, op)
             identity = AffineMap.identity(len(sizes))
             sides.append(CompositeSide(view, map, tuple(indices), box_set(sizes), identity, movement))
         return sides
@@ -129,13 +144,18 @@ class Transfers:
         capacity = self.unit.capacity(target.value, op)
         vector = self._load(op, source, sizes)
         count = box_set(sizes).count()
-        if count != capacity:
+        if count != capacity and not self._is_piece(op, count, capacity):
             vector = self._widen(op, vector, count, capacity)
         self.unit.send(op, vector, target.value)
 
+    def _is_piece(self, op: DataTransfer, count: int, capacity: int) -> bool:
+        """Whether a transfer is one of several that fill a slot of more than a vector."""
+        longest = self.unit.shared.architecture.vector_length((_memref(op.source).element,))
+        return TRANSFER_MODE not in op.attributes and capacity > longest and capacity % count == 0
+
     def _load(self, op: Operation, cell: Cell, sizes: Sequence[int]) -> Value:
         map, indices = self._subscripts(cell, op)
-        view = self.unit.views.value(self.unit.meaning(cell.value, op), op)
+        view = self._view(cell, op)
         domain = box_set(sizes)
         type = VectorType((domain.count(),), _memref(cell.value).element)
         identity = AffineMap.identity(len(sizes))
@@ -179,7 +199,7 @@ class Transfers:
 
     def _store(self, op: Operation, vector: Value, cell: Cell, sizes: Sequence[int]) -> None:
         map, indices = self._subscripts(cell, op)
-        view = self.unit.views.value(self.unit.meaning(cell.value, op), op)
+        view = self._view(cell, op)
         self.unit.emit(
             VectorStore.of(vector, view, map, indices, box_set(sizes), AffineMap.identity(len(sizes)))
         )
@@ -188,6 +208,16 @@ class Transfers:
 def _memref(value: Value) -> MemRefType:
     assert isinstance(value.type, MemRefType)
     return value.type
+
+
+def _elements_per_step(cell: Cell, position: int, strides: tuple[int, ...] | None, op: Operation) -> int:
+    """By how many elements an access moves when one of its indices grows by one."""
+    assert cell.map is not None
+    forms = [form for expr in cell.map.results if (form := linear(expr)) is not None and form.is_linear]
+    if strides is None or len(forms) != len(cell.map.results):
+        raise LoweringError.at(op.location, "loop_iv not found in coefficient dictionary")
+    steps = [form.coefficient(Dim(position)) for form in forms]
+    return sum(stride * step for stride, step in zip(strides, steps, strict=True))
 
 
 def _walked(side: CompositeSide, dimension: int, step: int, iv: Value) -> CompositeSide:

@@ -14,8 +14,8 @@ from dfsched.dialects.dataflow import Opaque
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.scalar_body import vector_operations
 from dfsched.lowering.transfers import box_set
-from dfsched.lowering.values import Address, Known, Runtime, Vector
-from dfsched.passes.reductions import combine_of
+from dfsched.lowering.values import Address, Known, Pieces, Runtime, Vector
+from dfsched.lowering.whole_buffers import checked_combine
 from ktir.affine import AffineMap, Const
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, DictAttr, FloatAttr, IntegerAttr, StringAttr, TypeAttr
@@ -43,11 +43,14 @@ class Computation:
     _splats: dict[tuple[int, VectorType], Value] = field(factory=dict)
 
     def generic(self, op: linalg.Generic) -> None:
+        if not op.results:
+            self.unit.buffers.accumulate(op)
+            return
         if any(kind != "parallel" for kind in op.iterators):
-            self._fold_lanes(op)
+            self._reduction(op)
             return
         results = [r.type for r in op.results]
-        if not results or not all(isinstance(t, ShapedType) and t.is_static for t in results):
+        if not all(isinstance(t, ShapedType) and t.is_static for t in results):
             raise UnsupportedLowering.at(op.location, "a linalg.generic without static tensor results")
         first = results[0]
         assert isinstance(first, ShapedType)
@@ -67,35 +70,52 @@ class Computation:
         for argument, value in zip(arguments[len(op.inputs) :], op.outputs, strict=True):
             if isinstance(self.unit.meanings.get(value), Vector):
                 vectors[argument] = self.unit.vector(value, op)
-        for inner in op.body.block.operations[:-1]:
+        for result, vector in zip(op.results, self.body(op, vectors, lanes), strict=True):
+            self.unit.meanings[result] = Vector(vector)
+
+    def body(self, op: linalg.Generic, vectors: dict[Value, Value], lanes: int) -> list[Value]:
+        """What the body yields; `vectors` holds its arguments and takes what it computes."""
+        operations = op.body.block.operations
+        for inner in operations[:-1]:
             if isinstance(inner, linalg.Index):
                 continue  # what uses it makes the lanes
-            index = self._index_of(inner, op.body.block.operations)
-            vectors[inner.results[0]] = (
-                self._scalar_operation(inner, vectors, lanes)
-                if index is None
-                else self._iota(index, first.static_shape(), inner.results[0].type)
-            )
-        for result, value in zip(op.results, op.body.block.terminator.operands, strict=True):
-            self.unit.meanings[result] = Vector(self._lane_value(value, vectors, lanes, op))
+            index = self._index_of(inner, operations)
+            if index is None:
+                vectors[inner.results[0]] = self.scalar_operation(inner, vectors, lanes)
+            else:
+                shaped = op.outputs[0].type
+                assert isinstance(shaped, ShapedType)
+                shape = shaped.static_shape()
+                vectors[inner.results[0]] = self._iota(index, shape, inner.results[0].type)
+        return [self._lane_value(value, vectors, lanes, op) for value in op.body.block.terminator.operands]
+
+    def _reduction(self, op: linalg.Generic) -> None:
+        """A reduction: over what a queue holds, or over the lanes of one vector."""
+        source = self.unit.meaning(op.inputs[0], op) if op.inputs else None
+        match source:
+            case Pieces():
+                self.unit.buffers.reduce(op, source)
+            case Vector():
+                self._fold_lanes(op)
+            case _:
+                raise LoweringError.at(
+                    op.location, "reduction linalg.generic input must be produced by ktdf.read_from_fifo"
+                )
 
     def _fold_lanes(self, op: linalg.Generic) -> None:
         """The lanes of one vector folded into a start value (dataflowir spec 3.6; readings, item 13).
 
         An instruction if the device has one, else lane by lane.
         """
-        combine = combine_of(op)
-        type = op.inputs[0].type if len(op.inputs) == 1 else None
-        if combine is None or len(op.body.block.operations) != 2 or not isinstance(type, ShapedType):
-            raise UnsupportedLowering.at(
-                op.location, "a reduction in a stage must combine the lanes of one vector by one operation"
-            )
+        combine = checked_combine(op)
+        type = op.inputs[0].type
+        assert isinstance(type, ShapedType)
         lanes, start = self.unit.vector(op.inputs[0], op), self.unit.vector(op.outputs[0], op)
         if vc.lanes(start.type) != 1:
             raise UnsupportedLowering.at(op.location, "the lanes of a vector must be reduced to one number")
         if MAPS_TO in op.attributes:
-            combination = {"combine": StringAttr(combine.op.name)}
-            result = VectorType((1,), combine.op.results[0].type)
+            combination = {"combine": StringAttr(combine.name)}
+            result = VectorType((1,), combine.results[0].type)
             total = self._call(FOLD_LANES, op, [start, lanes], result, combination)
         else:
             total = start
@@ -103,7 +123,7 @@ class Computation:
                 single = vc.Shuffle.of(lanes, VectorType((1,), type.element), [lane], 1)
                 value, accumulator = op.body.block.arguments
                 vectors: dict[Value, Value] = {accumulator: total, value: self.unit.emit(single)}
-                total = self._scalar_operation(combine.op, vectors, 1)
+                total = self.scalar_operation(combine, vectors, 1)
         self.unit.meanings[op.results[0]] = Vector(total)
 
     def _index_of(self, op: Operation, body: Sequence[Operation]) -> linalg.Index | None:
@@ -131,7 +151,7 @@ class Computation:
             if isinstance(captured, Address) and not any(captured.offsets):
                 return self._splat_input(captured.input, VectorType((lanes,), value.type))
             if isinstance(captured, Known | Runtime) and isinstance(value.type, IntegerType | FloatType):
-                return self._splat_scalar(value, VectorType((lanes,), value.type), op)
+                return self.splat_scalar(value, VectorType((lanes,), value.type), op)
             raise LoweringError.at(
                 op.location,
                 "the body of a linalg.generic uses a value that is no input and not computed in it",
@@ -150,7 +170,7 @@ class Computation:
             self._splats[number, type] = op.result
         return self._splats[number, type]
 
-    def _splat_scalar(self, value: Value, type: VectorType, op: Operation) -> Value:
+    def splat_scalar(self, value: Value, type: VectorType, op: Operation) -> Value:
         """A scalar of the program in every lane."""
         single = VectorType((1,), type.element)
         width = (bit_width(type.element) + 7) // 8
@@ -158,14 +178,18 @@ class Computation:
         scalar = self.unit.scalar(value, op)
         return self.unit.emit(vc.Shuffle.of(zero, type, (-1,), type.num_elements(), variables=(scalar,)))
 
-    def _scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
+    def scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
         if isinstance(op, arith.Constant):
-            return self.unit.shared.constant(_splat(op, lanes))
+            return self.splat(op.value, lanes, op)
         if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
             raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
         operands = [self._lane_value(value, vectors, lanes, op) for value in op.operands]
         exact = vector_operations(op, operands, self.unit.emit)
         return exact if exact is not None else self._opaque(op, operands, lanes)
+
+    def splat(self, value: Attribute, lanes: int, op: Operation) -> Value:
+        """A constant in every lane."""
+        return self.unit.shared.constant(_splat(value, lanes, op))
 
     def _opaque(self, op: Operation, operands: Sequence[Value], lanes: int) -> Value:
         """An operation without an instruction of its own: through the register file (readings, item 13)."""
@@ -217,9 +241,8 @@ class Computation:
         return self.unit.emit(VectorLoad.of(view, start, (), domain, order, result))
 
 
-def _splat(op: arith.Constant, lanes: int) -> DenseElementsAttr:
-    """A scalar constant in every lane."""
-    match op.value:
+def _splat(value: Attribute, lanes: int, op: Operation) -> DenseElementsAttr:
+    match value:
         case FloatAttr(bits=bits, type=float_type):
             width = (float_type.width + 7) // 8
             return DenseElementsAttr(bits.to_bytes(width, "little"), VectorType((lanes,), float_type), True)

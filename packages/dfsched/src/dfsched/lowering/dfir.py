@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dfsched.architecture import Architecture
 from dfsched.dialects.dataflow import GetUnit, ProgramUnit
+from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.dialects.symbol import CreateId
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.function_builder import FunctionBuilder
@@ -11,6 +12,7 @@ from dfsched.lowering.functions import check_structured, grid_size, map_function
 from dfsched.lowering.program_unit import ProgramUnitBuilder
 from dfsched.lowering.symbols import SymbolAllocator
 from dfsched.lowering.unit_kinds import UnitKinds
+from dfsched.options import Profile
 from ktir.analysis import DefUse
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
@@ -29,7 +31,7 @@ _FORBIDDEN_OPS = (
 )
 
 
-def lower_to_dfir(module: Module, architecture: Architecture) -> Module:
+def lower_to_dfir(module: Module, architecture: Architecture, profile: Profile = Profile.DEFAULT) -> Module:
     """Every function with work, lowered; kernels declare their arguments as symbols.
 
     Raises `LoweringError`.
@@ -41,7 +43,7 @@ def lower_to_dfir(module: Module, architecture: Architecture) -> Module:
     def rewrite(function: Func) -> Func:
         if function.is_declaration:
             return function
-        lowered = _function(function, architecture, symbols, byte_addresses)
+        lowered = _function(function, architecture, symbols, byte_addresses, profile)
         if any(function is kernel for kernel in symbols.kernels):
             lowered = _declare_inputs(lowered)
         _check(lowered)
@@ -51,7 +53,11 @@ def lower_to_dfir(module: Module, architecture: Architecture) -> Module:
 
 
 def _function(
-    function: Func, architecture: Architecture, symbols: SymbolAllocator, byte_addresses: bool
+    function: Func,
+    architecture: Architecture,
+    symbols: SymbolAllocator,
+    byte_addresses: bool,
+    profile: Profile,
 ) -> Func:
     check_structured(function)
     block = function.body.block
@@ -62,8 +68,9 @@ def _function(
         return function
     if any(isinstance(op, Call | ProgramUnit) for op in function.walk()):
         raise LoweringError.at(function.location, "a function holds program units and calls or pipelines")
+    _check_signals(function, uses, kinds)
     corelets = sorted({max(unit.corelet, 0) for kind in kinds.kinds.values() for unit in kind.units})
-    shared = FunctionBuilder(function, architecture, symbols, grid_size(function), tuple(corelets))
+    shared = FunctionBuilder(function, architecture, symbols, grid_size(function), tuple(corelets), profile)
     units = [
         ProgramUnitBuilder(shared, kinds, kind, byte_addresses).build(work) for kind in kinds.kinds.values()
     ]
@@ -77,6 +84,24 @@ def _function(
     body = (*prelude, *units, block.terminator)
     changed = function.replace(attributes={"ktdf.plan": None, "ktdf.arguments": None})
     return changed.replace(regions=(Region((block.replace(operations=body),)),))
+
+
+def _check_signals(function: Func, uses: DefUse, kinds: UnitKinds) -> None:
+    """A signal must name a unit that runs the code it stands in: nobody else would get to it."""
+    for op in function.walk():
+        if not isinstance(op, Signal):
+            continue
+        around = next((outer for outer in uses.ancestors(op) if isinstance(outer, ExecuteOn)), None)
+        if around is None:
+            continue
+        named = {kinds.resolve(unit, op, "for unit operand")[0] for unit in kinds.signal_operands(op)}
+        here = {kinds.resolve(unit, op, "for unit operand")[0] for unit in around.units}
+        if named.isdisjoint(here):
+            raise LoweringError.at(
+                op.location,
+                "signal must include at least one query_map whose first mapping result is in the current "
+                "program_unit",
+            )
 
 
 def _declare_inputs(kernel: Func) -> Func:

@@ -10,6 +10,7 @@ from dfsched.dialects.dataflow import GetUnit
 from dfsched.dialects.symbol import CreateId
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.symbols import DerivedSymbol, SymbolAllocator
+from dfsched.options import Profile
 from ktir.attribute import Attribute
 from ktir.attributes import IntegerAttr, index_attr
 from ktir.dialects import arith
@@ -30,6 +31,7 @@ class FunctionBuilder:
     symbols: SymbolAllocator
     grid: int
     corelets: tuple[int, ...]
+    profile: Profile
     _constants: dict[Attribute, arith.Constant] = field(factory=dict)
     _memories: dict[Kind, tuple[GetUnit, ...]] = field(factory=dict)
     _definitions: list[Operation] = field(factory=list)

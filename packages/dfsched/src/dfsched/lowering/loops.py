@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
-from dfsched.dialects.ktdf import BufferPhase, DeriveSize, LinearizeIndex, Parallel, SelectMemref
+from dfsched.dialects.ktdf import (
+    BufferPhase,
+    DataTransfer,
+    DeriveSize,
+    LinearizeIndex,
+    Parallel,
+    SelectMemref,
+)
 from dfsched.dialects.ktdf_lowering import ExecuteOn
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
-from dfsched.lowering.values import Buffer, Known, Meaning, Nothing, Rotating, Runtime, Vector
+from dfsched.lowering.values import Buffer, Known, Meaning, Nothing, Rotating, Runtime, Shifted, Vector
+from dfsched.options import Profile
 from ktir.attributes import IntegerAttr, index_attr
-from ktir.dialects import arith, scf
+from ktir.dialects import arith, memref, scf
+from ktir.dialects.builtin import UnrealizedConversionCast
 from ktir.ir import BlockArgument, Operation, Region, Value
-from ktir.types import I1, INDEX, VectorType
+from ktir.types import I1, INDEX, Type, VectorType
 
 if TYPE_CHECKING:
     from dfsched.lowering.program_unit import ProgramUnitBuilder
@@ -136,6 +145,8 @@ class Loops:
 
     def _prepare(self, select: SelectMemref, phase: BufferPhase) -> None:
         uses = self.unit.kinds.uses
+        if self.unit.shared.profile is Profile.V1:
+            _check_two_phases(select, phase)
         variables = [v for v in phase.indices if not isinstance(uses.definer(v), arith.Constant)]
         if not variables:
             raise LoweringError.at(phase.location, "buffer_phase must have at least one IV")
@@ -148,16 +159,26 @@ class Loops:
         for variable in variables:
             self._carries.setdefault(variable, []).append(carry)
 
-        starts = []
-        for candidate in select.candidates:
+        copies = [self._copy(candidate, select) for candidate in select.candidates]
+        if len({type for _, type in copies}) > 1:
+            raise LoweringError.at(
+                select.location, "get_logical_memory_view operations must match except for offset"
+            )
+        carry.starts = tuple(start for start, _ in copies)
+
+    def _copy(self, candidate: Value, select: SelectMemref) -> tuple[int, Type]:
+        """Address and type of one copy of a rotating buffer."""
+        uses = self.unit.kinds.uses
+        cast = uses.definer(candidate)
+        while isinstance(cast, memref.Cast):
+            candidate = cast.source
             cast = uses.definer(candidate)
-            address = None if cast is None or not cast.operands else uses.definer(cast.operands[0])
-            if not isinstance(address, arith.Constant) or not isinstance(address.value, IntegerAttr):
-                raise LoweringError.at(
-                    select.location, "select_memref operands must be buffers with an address"
-                )
-            starts.append(address.value.value)
-        carry.starts = tuple(starts)
+        address = uses.definer(cast.operands[0]) if isinstance(cast, UnrealizedConversionCast) else None
+        if not isinstance(address, arith.Constant) or not isinstance(address.value, IntegerAttr):
+            raise LoweringError.at(
+                select.location, "select_memref operands must be get_logical_memory_view operations"
+            )
+        return address.value.value, candidate.type
 
     def _is_buffer_first(self) -> bool:
         architecture = self.unit.shared.architecture
@@ -187,10 +208,12 @@ class Loops:
             return
         buffer = self.unit.meaning(op.candidates[0], op)
         if not isinstance(buffer, Buffer):
-            raise LoweringError.at(op.location, "select_memref operands must be buffers with an address")
+            raise LoweringError.at(
+                op.location, "select_memref operands must be get_logical_memory_view operations"
+            )
         start = self._address(carry)
         view = self.unit.views.at_runtime(buffer, Runtime(start))
-        self.unit.meanings[op.selected] = Rotating(view, buffer.type)
+        self.unit.meanings[op.selected] = Rotating(view, buffer, start)
 
     def _address(self, carry: _Carry) -> Value:
         assert carry.current is not None
@@ -283,6 +306,9 @@ class Loops:
             raise UnsupportedLowering.at(
                 op.location, "Expect 1 dimensional ktdf.parallel (with exactly 2 block arguments)"
             )
+        if self.unit.shared.profile is Profile.V1:
+            self._equal_chunks(op)
+            return
         instances = op.num_instances.value
         lower, upper, step = (
             self.unit.meaning(value, op) for value in (op.lower[0], op.upper[0], op.step[0])
@@ -301,6 +327,41 @@ class Loops:
         bounds = [self.unit.runtime(meaning).value for meaning in (start, end, step)]
         body = self.unit.nested(lambda: self.unit.walk(op.body.block.operations[:-1]))
         self.unit.emit(scf.For.build(bounds[0], bounds[1], bounds[2], body, iv, location=op.location))
+
+    def _equal_chunks(self, op: Parallel) -> None:
+        """As the first published version does: all count from 0, and views start at the chunk."""
+        uses = self.unit.kinds.uses
+        (variable,) = op.induction_variables
+        if uses.users(op.instance):
+            raise LoweringError.at(
+                op.location, "instance_id expected to have no uses for lowering to scf.for"
+            )
+        if not all(isinstance(user, DataTransfer) for user in uses.users(variable)):
+            raise LoweringError.at(
+                op.location, "loop_iv can only be used in agen.vector_load/store operations"
+            )
+        upper = _uniform(self.unit.meaning(op.upper[0], op))
+        if upper is None:
+            raise LoweringError.at(op.location, "Upper bound must be a constant for lowering")
+        if [_uniform(self.unit.meaning(v, op)) for v in (op.lower[0], op.step[0])] != [0, 1]:
+            raise LoweringError.at(op.location, "Lower bound and step must be 0 and 1 for lowering")
+        chunk, rest = divmod(upper, op.num_instances.value)
+        if rest:
+            raise LoweringError.at(op.location, "Upper bound must be evenly divisible by num_instances")
+        iv = BlockArgument(INDEX, variable.name)
+        starts = tuple(max(unit.corelet, 0) * chunk for unit in self.unit.kind.units)
+        self.unit.meanings[variable] = Shifted(iv, starts)
+        body = self.unit.nested(lambda: self.unit.walk(op.body.block.operations[:-1]))
+        bounds = [self.unit.shared.constant(number) for number in (0, chunk, 1)]
+        self.unit.emit(scf.For.build(bounds[0], bounds[1], bounds[2], body, iv, location=op.location))
+
+
+def _check_two_phases(select: SelectMemref, phase: BufferPhase) -> None:
+    """What the first published version takes."""
+    if phase.num_phases.value != 2:
+        raise LoweringError.at(phase.location, "buffer_phase must have num_phases = 2 for double buffering")
+    if len(select.candidates) != 2:
+        raise LoweringError.at(select.location, "select_memref must have exactly 2 candidate memrefs")
 
 
 def _held(value: Value) -> Meaning:

@@ -121,15 +121,20 @@ class MemoryViews:
         match meaning:
             case View(strides=strides):
                 return strides
-            case Buffer(type=type) | Rotating(type=type):
-                return row_major(type.static_shape())
+            case Buffer() | Rotating():
+                return row_major(meaning.type.static_shape())
             case _:
                 return None
 
     # -- views in DataflowIR
 
-    def value(self, meaning: Meaning, op: Operation) -> Value:
-        """The logical memory view behind a memref operand of a transfer."""
+    def value(self, meaning: Meaning, op: Operation, shift: tuple[int, ...] | None = None) -> Value:
+        """The logical memory view behind a memref operand of a transfer.
+
+        `shift`: how many elements later it starts for every unit.
+        """
+        if shift is not None and any(shift):
+            meaning = self._shifted(meaning, shift, op)
         match meaning:
             case View():
                 return self._view(meaning)
@@ -139,6 +144,21 @@ class MemoryViews:
                 return view
             case _:
                 raise LoweringError.at(op.location, f"'{op.name}' uses a memref that is no memory")
+
+    def _shifted(self, meaning: Meaning, shift: tuple[int, ...], op: Operation) -> Meaning:
+        """The memory from an element on."""
+        match meaning:
+            case View():
+                return evolve(meaning, offset=self._sum(meaning.offset, Known(shift), op))
+            case Buffer():
+                return evolve(meaning, start=_moved(meaning.start, shift, meaning.type.element))
+            case Rotating():
+                later = _moved(Known((0,) * self.unit.rows), shift, meaning.type.element)
+                start = arith.AddI.create((meaning.start, self.unit.known_value(later)), (INDEX,))
+                value = self.unit.emit(start)
+                return evolve(meaning, start=value, view=self.at_runtime(meaning.buffer, Runtime(value)))
+            case _:
+                return meaning
 
     def _kind(self, space: object, op: Operation) -> Kind:
         if not isinstance(space, Attribute):
@@ -333,6 +353,12 @@ class MemoryViews:
             self.unit.head.append(view)
             self._views[key] = view.view
         return self._views[key]
+
+
+def _moved(start: Known, elements: tuple[int, ...], element: Type) -> Known:
+    """A byte address some elements further."""
+    size = -(-bit_width(element) // 8)
+    return Known(tuple(a + n * size for a, n in zip(start.values, elements, strict=True)))
 
 
 def _base_problem(inputs: frozenset[int], local: bool) -> str:

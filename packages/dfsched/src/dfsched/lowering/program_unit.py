@@ -44,7 +44,8 @@ from dfsched.lowering.loops import Loops
 from dfsched.lowering.memory_views import MemoryViews
 from dfsched.lowering.pruning import prune
 from dfsched.lowering.unit_kinds import UnitKind, UnitKinds
-from dfsched.lowering.values import Address, Buffer, Known, Meaning, Nothing, Runtime, Vector
+from dfsched.lowering.values import Address, Buffer, Known, Meaning, Nothing, Pieces, Runtime, Vector
+from dfsched.lowering.whole_buffers import WholeBuffers
 from ktir.attribute import Attribute
 from ktir.attributes import (
     DenseElementsAttr,
@@ -88,6 +89,7 @@ class ProgramUnitBuilder:
     transfers: Transfers = field(init=False)
     loops: Loops = field(init=False)
     copies: CopyNests = field(init=False)
+    buffers: WholeBuffers = field(init=False)
     _active: tuple[bool, ...] = field(init=False)
     _out: list[Operation] = field(factory=list)
     _known: dict[tuple[int, ...], Value] = field(factory=dict)
@@ -100,6 +102,7 @@ class ProgramUnitBuilder:
         self.transfers = Transfers(self)
         self.loops = Loops(self)
         self.copies = CopyNests(self)
+        self.buffers = WholeBuffers(self)
         self._active = (True,) * self.rows
         for argument in self.shared.function.arguments:
             number = self.shared.symbols.input_of(self.shared.function, argument)
@@ -235,7 +238,9 @@ class ProgramUnitBuilder:
                 self._signal(op)
             case CreateToken() | FifoAllocate() | tensor.Empty():
                 self.meanings.update(dict.fromkeys(op.results, Nothing()))
-            case GetUnit() | DefImmutableMapping() | QueryMap() | CreateId():
+            case QueryMap():
+                self._query(op)
+            case GetUnit() | DefImmutableMapping() | CreateId():
                 pass
             case GetComputeTileId():
                 if len(op.results) != 1:
@@ -272,6 +277,10 @@ class ProgramUnitBuilder:
                 self._write(op)
             case linalg.Generic():
                 self.computation.generic(op)
+            case linalg.Fill():
+                self.buffers.fill(op)
+            case memref.Copy():
+                self.buffers.copy(op)
             case tensor.CollapseShape() | tensor.ExpandShape():
                 self.meanings[op.results[0]] = self.meaning(op.operands[0], op)
             case _ if self._is_index_arithmetic(op):
@@ -293,6 +302,25 @@ class ProgramUnitBuilder:
                 self.meanings[op.result] = Vector(self.shared.constant(flat))
             case other:
                 self.meanings[op.result] = Runtime(self.shared.constant(other), local=False)
+
+    def _query(self, op: QueryMap) -> None:
+        """A number of a table, looked up with a known number; other maps hold units."""
+        uses = self.kinds.uses
+        mapping = uses.definer(op.map)
+        key = self.meanings.get(op.key)
+        if not isinstance(mapping, DefImmutableMapping) or not isinstance(key, Known):
+            return
+        entries: dict[int, int] = {}
+        for entry in zip(mapping.keys, mapping.values, strict=True):
+            match [uses.definer(value) for value in entry]:
+                case [arith.Constant(value=IntegerAttr(value=k)), arith.Constant(value=IntegerAttr(value=v))]:
+                    entries[k] = v
+                case _:
+                    return
+        missing = sorted(set(key.values) - set(entries))
+        if missing:
+            raise LoweringError.at(op.location, f"no entry for key in query_map: {missing[0]}")
+        self.meanings[op.value] = Known(tuple(entries[k] for k in key.values))
 
     # -- scalars
 
@@ -411,20 +439,28 @@ class ProgramUnitBuilder:
         self.emit(Send.create((peer, vector)))
 
     def receive(self, op: Operation, slot: Value) -> Value:
-        type = self._slot(slot, op)
-        peer = self.peer(type.source, op)
-        vector = VectorType((self.capacity(slot, op),), type.element)
+        vector = VectorType((self.capacity(slot, op),), self._slot(slot, op).element)
+        return self.receive_piece(op, slot, vector)
+
+    def receive_piece(self, op: Operation, slot: Value, vector: VectorType) -> Value:
+        """One vector of what a slot holds."""
+        peer = self.peer(self._slot(slot, op).source, op)
         return self.emit(Receive.create((peer,), (vector,)))
 
     def _read(self, op: ReadFromFifo) -> None:
-        self.meanings[op.data] = Vector(self.receive(op, op.slot))
+        if self.buffers.in_pieces(op):
+            self.meanings[op.data] = Pieces(op.slot)
+        else:
+            self.meanings[op.data] = Vector(self.receive(op, op.slot))
 
     def _write(self, op: WriteToFifo) -> None:
         self.send(op, self.vector(op.data, op), op.slot)
 
     def vector(self, value: Value, op: Operation) -> Value:
-        """The vector behind a tensor."""
+        """The vector behind a tensor, or all elements of a buffer."""
         meaning = self.meaning(value, op)
+        if self.buffers.holds(value):
+            return self.buffers.load(value, op)
         if not isinstance(meaning, Vector):
             raise LoweringError.at(op.location, f"'{op.name}' uses a tensor that holds no value")
         return meaning.value

@@ -114,14 +114,10 @@ class UnitKinds:
             found.append(partner.handles[0])
         return found
 
-    def signal_peers(self, kind: UnitKind, op: Signal | OneWay) -> list[list[Value]] | None:
-        """The peers of a signal for every unit of `kind`: one list (by row) per peer.
-
-        None if the signal does not concern the kind.
-        """
+    def signal_operands(self, op: Signal | OneWay) -> tuple[Value, ...]:
+        """The operands of a signal: queries over maps of handles."""
         if len(op.operands) < 2:
             raise LoweringError.at(op.location, "signal operation must have at least 2 unit operands")
-        operands: list[tuple[str, list[GetUnit]]] = []
         for operand in op.operands:
             definer = self.uses.definer(operand)
             if not isinstance(definer, QueryMap):
@@ -131,7 +127,14 @@ class UnitKinds:
                 raise LoweringError.at(op.location, "query_map must reference a def_immutable_mapping")
             if not mapping.values:
                 raise LoweringError.at(op.location, "def_immutable_mapping must have at least one value")
-            operands.append(self.resolve(operand, op, "for unit operand"))
+        return op.operands
+
+    def signal_peers(self, kind: UnitKind, op: Signal | OneWay) -> list[list[Value]] | None:
+        """The peers of a signal for every unit of `kind`: one list (by row) per peer.
+
+        None if the signal does not concern the kind.
+        """
+        operands = [self.resolve(operand, op, "for unit operand") for operand in self.signal_operands(op)]
         if all(name != kind.name for name, _ in operands):
             return None
         peers: dict[str, list[list[GetUnit]]] = {}

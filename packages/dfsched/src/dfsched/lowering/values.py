@@ -7,7 +7,19 @@ from attrs import frozen
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, Type
 
-__all__ = ["Address", "Buffer", "Known", "Meaning", "Nothing", "Rotating", "Runtime", "Vector", "View"]
+__all__ = [
+    "Address",
+    "Buffer",
+    "Known",
+    "Meaning",
+    "Nothing",
+    "Pieces",
+    "Rotating",
+    "Runtime",
+    "Shifted",
+    "Vector",
+    "View",
+]
 
 
 @frozen
@@ -40,6 +52,17 @@ class Runtime:
     value: Value
     inputs: frozenset[int] = frozenset()
     local: bool = True
+
+
+@frozen
+class Shifted:
+    """A loop variable that every unit counts from 0; `offsets` is where each one really starts.
+
+    Only in subscripts: the start of the view takes the offset.
+    """
+
+    value: Value
+    offsets: tuple[int, ...]
 
 
 @frozen
@@ -76,10 +99,25 @@ class Buffer:
 
 @frozen
 class Rotating:
-    """The copy of a rotating buffer that the current iteration uses, as a view of the new program."""
+    """The copy of a rotating buffer that the current iteration uses, as a view of the new program.
+
+    `buffer` is one of its copies, `start` the byte address of the current one.
+    """
 
     view: Value
-    type: MemRefType
+    buffer: Buffer
+    start: Value
+
+    @property
+    def type(self) -> MemRefType:
+        return self.buffer.type
+
+
+@frozen
+class Pieces:
+    """The contents of a queue slot that takes more than a vector, not taken yet."""
+
+    slot: Value
 
 
 @frozen
@@ -87,4 +125,4 @@ class Nothing:
     """A value that has no counterpart in DataflowIR: tokens, queue slots, empty tensors."""
 
 
-Meaning = Known | Address | Runtime | Vector | View | Buffer | Rotating | Nothing
+Meaning = Known | Address | Runtime | Shifted | Vector | View | Buffer | Rotating | Pieces | Nothing

@@ -34,7 +34,7 @@ __all__ = ["PASS", "run"]
 
 def run(module: Module, context: PassContext) -> Module:
     """Lower every function with work; `LoweringError` with the place otherwise."""
-    return lower_to_dfir(module, context.architecture)
+    return lower_to_dfir(module, context.architecture, context.options.profile)
 
 
 PASS = Pass(
