@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from dfsched import image as im
 from dfsched import load_architecture
 from spyresim.engine import FlatGlobal, Machine, Options, Outcome
+from spyresim.engine.activity import BANDWIDTH, EXECUTING, MOVING, Activity
 from spyresim.engine.machine import DEFAULT_OPTIONS
+from spyresim.engine.report import Report
 from spyresim.errors import (
     ConflictFault,
     ControlFault,
@@ -194,7 +198,71 @@ def test_result(cores: int) -> None:
     assert report.cycles > report.bound_cycles
     assert report.programs == 1
     assert len(report.units) == 5 * cores
-    assert all(unit.busy <= report.cycles for unit in report.units)
+    assert_adds_up(report)
+
+
+def assert_adds_up(report: Report) -> None:
+    """Every unit is busy, waits or has nothing to do in every cycle, and in none twice."""
+    for unit in report.units:
+        assert unit.busy >= 0
+        assert unit.idle >= 0
+        assert all(waited > 0 for _, waited in unit.stall), unit
+        assert unit.busy + sum(waited for _, waited in unit.stall) + unit.idle == report.cycles, unit
+
+
+REASONS = {"input empty", "output full", "signal", "bandwidth"}
+
+
+@pytest.mark.parametrize("cores", [1, 32])
+@pytest.mark.parametrize("depth", [1, 16])
+def test_what_units_wait_for(cores: int, depth: int) -> None:
+    """Busy, waiting and idle cycles add up, also where a unit's process and its copies overlap: a unit that
+    waits for its own copies is busy while they move, and waits for bandwidth while they share a port."""
+    image = add_image(cores)
+    fifos = tuple(attrs.evolve(fifo, depth=depth) for fifo in image.fifos)
+    _, _, outcome = run(attrs.evolve(image, fifos=fifos))
+    report = outcome.report
+    assert_adds_up(report)
+    waits = {(unit.kind, reason) for unit in report.units for reason, _ in unit.stall}
+    assert {reason for _, reason in waits} <= REASONS
+    assert {("SFP", "input empty"), ("LXLU", "signal"), ("MNISU", "signal")} <= waits
+    assert (("MNILU", "bandwidth") in waits) == (cores == 32)
+
+
+def test_overlapping_spans() -> None:
+    """Against counting tick by tick: a process and copies that follow one another at random times."""
+    rng = np.random.default_rng(11)
+    for _ in range(200):
+        activity = Activity(waited=np.zeros(1, np.int64))
+        process, copies = np.full(120, "idle", object), np.full(120, "", object)
+        outstanding = [int(rng.integers(0, 6)) for _ in range(6)]
+        now = ended = executing = moving = 0
+        waits: dict[str, Any] = {}
+        issued: list[int] = []
+        for count in outstanding:
+            kind = str(rng.choice(["", "signal", "input empty"]))
+            end = now + int(rng.integers(0, 9))
+            process[now:end] = kind
+            activity.process(kind, np.array([now]), np.array([end]), True)
+            if kind:
+                waits[kind] = waits.get(kind, 0) + np.array([end - now])
+            else:
+                executing += end - now
+            now = end
+            issued.append(now)
+            for _ in range(min(count, len(issued))):
+                start = max(issued.pop(0), ended)
+                moves = start + int(rng.integers(0, 4))
+                ended = moves + int(rng.integers(1, 5))
+                copies[start:moves], copies[moves:ended] = BANDWIDTH, MOVING
+                activity.copy(BANDWIDTH, np.array([start]), np.array([moves]))
+                activity.copy(MOVING, np.array([moves]), np.array([ended]))
+                moving += ended - moves
+        is_busy = (process == EXECUTING) | (copies == MOVING)
+        assert activity.busy(executing, np.array([moving])).tolist() == [is_busy.sum()]
+        found = {reason: int(ticks[0]) for reason, ticks in activity.stalls(waits).items()}
+        assert found.pop(BANDWIDTH) == ((copies == BANDWIDTH) & ~is_busy).sum()
+        assert found == {reason: ((process == reason) & (copies == "")).sum() for reason in waits}
 
 
 def test_results_do_not_depend_on_the_order_of_ready_units() -> None:

@@ -69,8 +69,13 @@ class CostModel:
 
     def compute(self, unit: str, element: ElementType, lanes: int, slow: bool = False) -> int:
         """A lane-wise operation on `lanes` elements."""
-        cycles = -(-lanes // self.lanes_per_cycle(unit, element))
-        return TICKS_PER_CYCLE * max(1, cycles) * (TRANSCENDENTAL_FACTOR if slow else 1)
+        key = ("compute", unit, element, lanes, slow)
+        known = self._cache.get(key)
+        if known is None:
+            cycles = -(-lanes // self.lanes_per_cycle(unit, element))
+            factor = TRANSCENDENTAL_FACTOR if slow else 1
+            known = self._cache[key] = TICKS_PER_CYCLE * max(1, cycles) * factor
+        return known
 
     def shuffle(self, unit: str, element: ElementType, lanes: int) -> int:
         """Moving lanes: one cycle in a unit that can splat, as long as an addition elsewhere.

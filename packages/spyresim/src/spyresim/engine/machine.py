@@ -1,40 +1,38 @@
 """The machine: runs the coordinator of an image, and the processes of each program that it launches.
 
-Scheduling is event driven: of all gangs that can go on, the one with the earliest time does (or, with a
-seed, a random one: results must not depend on it).  A gang runs until it blocks or falls behind somebody.
-Units meet in queues and signals only; copies of a unit run one after the other, beside it.
+The processes of a program run as `spyresim.engine.schedule` says.  Units meet in queues and signals only;
+copies of a unit run one after the other, beside it.
 """
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from dfsched import image as im
 from dfsched.architecture import Architecture
 from ktir.machine import F16Format
 from spyresim.engine.access import Patterns
+from spyresim.engine.build import Builder
 from spyresim.engine.costs import CostModel
 from spyresim.engine.fit import check_fit
-from spyresim.engine.instructions.copies import perform_copy
 from spyresim.engine.memories import GlobalMemory, Scratchpads
 from spyresim.engine.process import Context, Executor
-from spyresim.engine.races import Races, check_device_memory
+from spyresim.engine.races import check_device_memory
 from spyresim.engine.report import Report, UnitReport, Work, bound, cycles_of
 from spyresim.engine.scalars import binary, compare, select
-from spyresim.engine.state import Blocked, Cohort, Diverged, Gang, Mark, Queue
+from spyresim.engine.schedule import Schedule
+from spyresim.engine.state import Cohort, Gang
 from spyresim.engine.trace import Trace
-from spyresim.engine.values import Scalar
-from spyresim.errors import ControlFault, DeadlockFault, QueueFault, Site, UnsupportedError
+from spyresim.engine.values import Scalar, Ticks
+from spyresim.errors import ControlFault, QueueFault, Site, UnsupportedError
 
-COPY_QUEUE_DEPTH = 4
-"""Copies that a unit may have outstanding (dataflowir spec 5.3)."""
+BUSY = ""
+"""What a unit does that does not wait, among its reasons to wait."""
 
 
 @attrs.frozen
@@ -102,19 +100,6 @@ class Machine:
         return found
 
 
-@attrs.define(eq=False)
-class _Entry:
-    """A schedulable thing: a gang, or the copies of a gang."""
-
-    cohort: Cohort
-    gang: Gang
-    copies: bool
-
-    @property
-    def key(self) -> tuple[int, int, bool]:
-        return (id(self.cohort), self.gang.index, self.copies)
-
-
 class _Run:
     def __init__(
         self,
@@ -145,10 +130,11 @@ class _Run:
             options.strict,
             self.trace,
         )
-        self.executor = Executor(self.context)
+        self.executor = Executor(self.context, options.max_instructions)
         self.now = 0
         self.launched = 0
-        self.unit_times: dict[int, tuple[int, dict[str, int]]] = {}
+        self.unit_times: dict[int, dict[str, int]] = {}
+        """Ticks by unit, then by what it did."""
 
     # -- the coordinator
 
@@ -159,7 +145,8 @@ class _Run:
         pc = 0
         code = coordinator.code
         while pc < len(code):
-            self.executor.count(1, self.options.max_instructions)
+            self.executor.instructions += 1
+            self.executor.check_budget()
             pc = self._coordinate(code[pc], pc, scalars, loops)
         return Outcome(self._report(), self.trace)
 
@@ -229,9 +216,11 @@ class _Run:
         for cohort in cohorts:
             for gang in cohort.gangs:
                 gang.scalars[: len(parameters)] = parameters
-        _Schedule(self, program, cohorts).run()
+        schedule = Schedule(self.executor, program, cohorts, self.random)
+        schedule.run()
+        self._finish(schedule.cohorts, program)
 
-    def finish(self, cohorts: list[Cohort], program: im.Program) -> None:
+    def _finish(self, cohorts: list[Cohort], program: im.Program) -> None:
         """After all have halted: check what is left over, note times."""
         end = self.now
         check_device_memory([cohort.races for cohort in cohorts if cohort.races is not None])
@@ -256,28 +245,34 @@ class _Run:
         self.now = end
 
     def _note(self, gang: Gang) -> None:
+        """Add up what the units of a gang did in a program."""
+        stalls: Mapping[str, Ticks] = gang.stall
+        busy = np.full(len(gang), gang.busy, np.int64)
+        if gang.activity is not None:
+            busy, stalls = gang.activity.busy(gang.busy, gang.moving), gang.activity.stalls(gang.stall)
         for row, unit in enumerate(gang.units.tolist()):
-            busy, stall = self.unit_times.setdefault(unit, (0, {}))
-            busy += max(int(gang.busy[row]), int(gang.copy_busy[row]))
-            for reason, time in gang.stall.items():
-                stall[reason] = stall.get(reason, 0) + int(time[row])
-            self.unit_times[unit] = (busy, stall)
+            times = self.unit_times.setdefault(unit, {})
+            times[BUSY] = times.get(BUSY, 0) + int(busy[row])
+            for reason, ticks in stalls.items():
+                times[reason] = times.get(reason, 0) + int(ticks[row])
+
+    def _unit_report(self, index: int) -> UnitReport:
+        """One unit's times in whole cycles that add up to those of the run."""
+        unit, times = self.image.units[index], self.unit_times.get(index, {})
+        reasons = [reason for reason in sorted(times) if reason != BUSY and times[reason]]
+        passed = ticks = 0
+        whole: list[int] = []
+        for reason in (BUSY, *reasons):
+            ticks += times.get(reason, 0)
+            whole.append(cycles_of(ticks) - passed)
+            passed = cycles_of(ticks)
+        stall = tuple(zip(reasons, whole[1:], strict=True))
+        return UnitReport(
+            unit.name, unit.kind, unit.core, unit.corelet, whole[0], stall, cycles_of(self.now) - passed
+        )
 
     def _report(self) -> Report:
-        units = tuple(
-            UnitReport(
-                unit.name,
-                unit.kind,
-                unit.core,
-                unit.corelet,
-                cycles_of(self.unit_times.get(index, (0, {}))[0]),
-                tuple(
-                    (reason, cycles_of(time))
-                    for reason, time in sorted(self.unit_times.get(index, (0, {}))[1].items())
-                ),
-            )
-            for index, unit in enumerate(self.image.units)
-        )
+        units = tuple(self._unit_report(index) for index in range(len(self.image.units)))
         context = self.context
         kinds = [m.kind for m in self.image.memories if m.memory_class is im.MemoryClass.GLOBAL]
         bandwidth = self.machine.costs.global_bandwidth(kinds[0]) if kinds else None
@@ -302,259 +297,6 @@ class _Run:
             Work(kind, element.mlir, done, units[kind] * self.machine.costs.lanes_per_cycle(kind, element))
             for (kind, element), done in counts
         )
-
-
-class _Schedule:
-    """The event loop of one program."""
-
-    def __init__(self, run: _Run, program: im.Program, cohorts: list[Cohort]) -> None:
-        self.outer = run
-        self.program = program
-        self.cohorts = cohorts
-        self.heap: list[tuple[int, int, int, _Entry]] = []
-        self.queued: set[tuple[int, int, bool]] = set()
-        self.count = 0
-
-    def run(self) -> None:
-        for cohort in self.cohorts:
-            for gang in cohort.gangs:
-                self._push(cohort, gang)
-        executor, options = self.outer.executor, self.outer.options
-        while (entry := self._pop()) is not None:
-            cohort, gang = entry.cohort, entry.gang
-            horizon = self.heap[0][0] if self.heap and self.outer.random is None else None
-            try:
-                if entry.copies:
-                    perform_copy(executor, cohort, gang)
-                else:
-                    executor.advance(cohort, gang, horizon, options.max_instructions)
-            except Diverged as diverged:
-                self._split(cohort, diverged.groups)
-                continue
-            self._push(cohort, gang)
-            self._wake(cohort, gang)
-        waiting = [g for cohort in self.cohorts for g in cohort.gangs if not g.halted]
-        if waiting:
-            self._deadlock(waiting)
-        self.outer.finish(self.cohorts, self.program)
-
-    def _push(self, cohort: Cohort, gang: Gang) -> None:
-        if gang.copies:
-            start = int(np.minimum.reduce(np.maximum(gang.copies[0].issued, gang.copy_end)))
-            self._add(start, _Entry(cohort, gang, True))
-        if not gang.halted and gang.blocked is None:
-            self._add(int(gang.time.min()), _Entry(cohort, gang, False))
-
-    def _add(self, key: int, entry: _Entry) -> None:
-        if entry.key in self.queued:
-            return
-        self.queued.add(entry.key)
-        self.count += 1
-        tie = entry.gang.index
-        if self.outer.random is not None:
-            key, tie = self.outer.random.getrandbits(30), 0
-        heapq.heappush(self.heap, (key, tie, self.count, entry))
-
-    def _pop(self) -> _Entry | None:
-        """The next entry that still holds: its cohort was not split, and there is something to do."""
-        while self.heap:
-            *_, entry = heapq.heappop(self.heap)
-            self.queued.discard(entry.key)
-            gang = entry.gang
-            live = bool(gang.copies) if entry.copies else gang.blocked is None and not gang.halted
-            if live and any(entry.cohort is known for known in self.cohorts):
-                return entry
-        return None
-
-    def _wake(self, cohort: Cohort, ran: Gang) -> None:
-        """Gangs that waited for the one that just ran, and can go on now."""
-        for gang in cohort.gangs:
-            if gang.blocked is None or gang.blocked.other not in (None, ran.index):
-                continue
-            if self.outer.executor.can_go_on(cohort, gang):
-                gang.blocked = None
-                self._add(int(gang.time.min()), _Entry(cohort, gang, False))
-
-    def _split(self, cohort: Cohort, groups: list[npt.NDArray[np.intp]]) -> None:
-        self.cohorts = [known for known in self.cohorts if known is not cohort]
-        for rows in groups:
-            part = cohort.select(rows)
-            self.cohorts.append(part)
-            for gang in part.gangs:
-                self._push(part, gang)
-
-    def _deadlock(self, waiting: list[Gang]) -> None:
-        image = self.outer.image
-        lines: list[str] = []
-        for gang in waiting:
-            blocked = gang.blocked or Blocked("not scheduled", "")
-            unit = image.units[int(gang.units[0])].name
-            lines.append(f"{unit} at {gang.program.label}[{gang.pc}]: {blocked.reason} {blocked.on}".rstrip())
-        cycle = cycles_of(max(int(gang.time.max()) for gang in waiting))
-        raise DeadlockFault(
-            f"deadlock at cycle {cycle}: " + "; ".join([*lines, self._circle(waiting)]),
-            site=Site(unit=self.program.name),
-            waiting=tuple(lines),
-        )
-
-    def _circle(self, waiting: list[Gang]) -> str:
-        """One cycle of the wait-for graph, or who waits for a unit that has ended."""
-        by_index = {gang.index: gang for gang in waiting}
-        seen: list[int] = []
-        current: int | None = waiting[0].index
-        while current is not None and current in by_index and current not in seen:
-            seen.append(current)
-            blocked = by_index[current].blocked
-            current = None if blocked is None else blocked.other
-        names = [self.outer.image.units[int(by_index[i].units[0])].name for i in seen]
-        if current in seen:
-            start = seen.index(current) if current is not None else 0
-            return "cycle of waits: " + " -> ".join([*names[start:], names[start]])
-        return "waits for a unit that has ended: " + " -> ".join(names)
-
-
-class Builder:
-    """Makes the gangs and cohorts of a program."""
-
-    def __init__(
-        self, image: im.Image, program: im.Program, cells: npt.NDArray[np.int64], start: int, races: bool
-    ) -> None:
-        self.image = image
-        self.program = program
-        self.cells = cells
-        self.start = start
-        self.races = races
-        self.place: dict[int, tuple[int, int, int]] = {}
-        """unit id -> (unit program, core, position among the units of that core)"""
-        for number, unit_program in enumerate(program.unit_programs):
-            met: dict[int, int] = {}
-            for unit in unit_program.units:
-                core = image.units[unit].core
-                if unit in self.place:
-                    raise ControlFault(
-                        f"unit {image.units[unit].name} is programmed twice", site=Site(unit=program.name)
-                    )
-                self.place[unit] = (number, core, met.get(core, 0))
-                met[core] = met.get(core, 0) + 1
-
-    def cohorts(self) -> list[Cohort]:
-        """Cores with the same units run together, unless a unit talks to another core."""
-        if not self.program.unit_programs:
-            return []
-        groups = self._grouped() if self._within_cores() else None
-        return [self._scalar()] if groups is None else [self._batched(cores) for cores in groups]
-
-    def _unit_columns(self, unit_program: im.UnitProgram) -> set[int]:
-        return {
-            number
-            for instruction in unit_program.code
-            for _, role, number in im.operands(instruction)
-            if role is im.Role.UNIT_COLUMN
-        }
-
-    def _memories(self, unit_program: im.UnitProgram) -> Iterator[tuple[int, im.Memory]]:
-        """The core of a unit, and a memory that it has a view of, for all of both."""
-        for instruction in unit_program.code:
-            if isinstance(instruction, im.MakeView):
-                for row, unit in enumerate(unit_program.units):
-                    index = instruction.memory.index
-                    if isinstance(instruction.memory, im.Column):
-                        index = int(self.cells[unit_program.cell(row, index)])
-                    if 0 <= index < len(self.image.memories):
-                        yield self.image.units[unit].core, self.image.memories[index]
-
-    def _within_cores(self) -> bool:
-        for unit_program in self.program.unit_programs:
-            for core, memory in self._memories(unit_program):
-                if memory.memory_class is im.MemoryClass.SCRATCHPAD and memory.core != core:
-                    return False
-            for column in self._unit_columns(unit_program):
-                targets: dict[int, set[tuple[int, int]]] = {}
-                for row, unit in enumerate(unit_program.units):
-                    _, core, position = self.place[unit]
-                    target = int(self.cells[unit_program.cell(row, column)])
-                    if target not in self.place:
-                        return False
-                    number, other_core, other_position = self.place[target]
-                    if other_core != core:
-                        return False
-                    targets.setdefault(position, set()).add((number, other_position))
-                if any(len(found) > 1 for found in targets.values()):
-                    return False
-        return True
-
-    def _grouped(self) -> list[list[int]]:
-        counts: dict[int, list[int]] = {}
-        for number, core, _ in self.place.values():
-            counts.setdefault(core, [0] * len(self.program.unit_programs))[number] += 1
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for core in sorted(counts):
-            groups.setdefault(tuple(counts[core]), []).append(core)
-        return list(groups.values())
-
-    def _batched(self, cores: list[int]) -> Cohort:
-        gangs: list[Gang] = []
-        for unit_program in self.program.unit_programs:
-            rows_of: dict[int, list[int]] = {}
-            wanted = set(cores)
-            for row, unit in enumerate(unit_program.units):
-                _, core, position = self.place[unit]
-                if core in wanted:
-                    rows_of.setdefault(position, []).append(row)
-            for position in sorted(rows_of):
-                by_core = {self.image.units[unit_program.units[row]].core: row for row in rows_of[position]}
-                rows = [by_core[core] for core in sorted(by_core)]
-                gangs.append(self._gang(len(gangs), unit_program, rows))
-        return self._joined(gangs, tuple(sorted(cores)))
-
-    def _scalar(self) -> Cohort:
-        gangs: list[Gang] = []
-        for unit_program in self.program.unit_programs:
-            for row in range(len(unit_program.units)):
-                gangs.append(self._gang(len(gangs), unit_program, [row]))
-        return self._joined(gangs, None)
-
-    def _gang(self, index: int, unit_program: im.UnitProgram, rows: list[int]) -> Gang:
-        units = np.array([unit_program.units[row] for row in rows], np.int64)
-        first = self.image.units[int(units[0])]
-        count = len(rows)
-        zero = np.full(count, self.start, np.int64)
-        return Gang(
-            index,
-            unit_program,
-            units,
-            np.array(rows, np.int64),
-            np.array([self.image.units[int(u)].core for u in units], np.int64),
-            first.kind,
-            first.corelet,
-            [None] * unit_program.scalar_registers,
-            [None] * unit_program.vector_registers,
-            [None] * unit_program.view_registers,
-            {},
-            zero.copy(),
-            np.zeros(count, np.int64),
-            {},
-            np.zeros(0, np.int64),
-            np.zeros(0, np.int64),
-            copy_room=deque(Mark(zero.copy()) for _ in range(COPY_QUEUE_DEPTH)),
-            copy_end=zero.copy(),
-            copy_busy=np.zeros(count, np.int64),
-        )
-
-    def _joined(self, gangs: list[Gang], cores: tuple[int, ...] | None) -> Cohort:
-        actors = 2 * len(gangs)
-        for gang in gangs:
-            gang.clock = np.zeros(actors, np.int64)
-            gang.copy_clock = np.zeros(actors, np.int64)
-        cohort = Cohort(gangs, Races(cores) if self.races else None)
-        home = {int(unit): gang.index for gang in gangs for unit in gang.units}
-        for fifo in self.image.fifos:
-            if fifo.source in home and fifo.target in home:
-                key = (home[fifo.source], home[fifo.target])
-                if key not in cohort.queues:
-                    name = f"{self.image.units[fifo.source].name}->{self.image.units[fifo.target].name}"
-                    cohort.queues[key] = Queue(name, fifo.depth, fifo.size_bytes, unused=fifo.depth)
-        return cohort
 
 
 __all__ = ["DEFAULT_OPTIONS", "Machine", "Options", "Outcome"]

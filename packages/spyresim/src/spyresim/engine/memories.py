@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spyresim.engine.footprint import Footprint
-from spyresim.engine.values import Array, Scalar, spread
+from spyresim.engine.values import Array, Scalar, spread, wrap64
 from spyresim.errors import OutOfRangeFault, Site, StaleReadFault, UnwrittenReadFault
 
 STICK_BYTES = 128
@@ -243,6 +243,8 @@ class Registers:
         self.name = name
         self.data = np.full((rows, size), FILL_BYTE, np.uint8)
         self.written = np.zeros((rows, size), np.bool_)
+        self._known: set[tuple[int, int]] = set()
+        """Ranges that were found (or made) written on all rows: they stay so."""
 
     def take(self, rows: npt.NDArray[np.intp]) -> Registers:
         """The registers of some rows."""
@@ -251,8 +253,11 @@ class Registers:
         return part
 
     def _check(self, base: Scalar, footprint: Footprint, verb: str, site: Site) -> None:
-        starts = spread(base, len(self.data))
-        low, high = int(starts.min()) + footprint.low, int(starts.max()) + footprint.high
+        if isinstance(base, int):
+            first = last = wrap64(base)
+        else:
+            first, last = int(base.min()), int(base.max())
+        low, high = first + footprint.low, last + footprint.high
         if low < 0 or high > self.data.shape[1]:
             address = low if low < 0 else high - 1
             held = ((0, self.data.shape[1]),)
@@ -264,7 +269,11 @@ class Registers:
         rows: slice | Array = slice(None)
         where: slice | Array
         if isinstance(base, int) and footprint.is_contiguous:
-            where = slice(base + footprint.low, base + footprint.low + footprint.size)
+            start = base + footprint.low
+            where = slice(start, start + footprint.size)
+            if (start, footprint.size) in self._known:
+                copied: Array = self.data[:, where].copy()
+                return copied
         else:
             rows = np.arange(len(self.data))[:, None]
             where = spread(base, len(self.data))[:, None] + footprint.bytes
@@ -283,12 +292,15 @@ class Registers:
     def store(self, base: Scalar, footprint: Footprint, data: Array, site: Site) -> None:
         """Store uint8 of shape (rows, bytes) from every row's base on."""
         self._check(base, footprint, "write", site)
-        rows: slice | Array = slice(None)
-        where: slice | Array
         if isinstance(base, int) and footprint.is_contiguous:
-            where = slice(base + footprint.low, base + footprint.low + footprint.size)
-        else:
-            rows = np.arange(len(self.data))[:, None]
-            where = spread(base, len(self.data))[:, None] + footprint.bytes
-        self.data[rows, where] = data
-        self.written[rows, where] = True
+            start = base + footprint.low
+            where = slice(start, start + footprint.size)
+            self.data[:, where] = data
+            if (start, footprint.size) not in self._known:
+                self.written[:, where] = True
+                self._known.add((start, footprint.size))
+            return
+        rows = np.arange(len(self.data))[:, None]
+        wide = spread(base, len(self.data))[:, None] + footprint.bytes
+        self.data[rows, wide] = data
+        self.written[rows, wide] = True

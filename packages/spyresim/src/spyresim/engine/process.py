@@ -5,6 +5,9 @@ What each instruction does stands in `spyresim.engine.instructions`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import attrs
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +16,11 @@ from dfsched import image as im
 from ktir.attributes import DictAttr
 from ktir.machine import F16Format
 from spyresim.engine.access import Patterns
+from spyresim.engine.activity import EXECUTING
 from spyresim.engine.costs import CostModel
 from spyresim.engine.faults import queue_fault, undefined_register
 from spyresim.engine.footprint import Footprint
-from spyresim.engine.instructions import HANDLERS
+from spyresim.engine.instructions import HANDLERS, Handler
 from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, slice_of, store_global
 from spyresim.engine.races import Clock
 from spyresim.engine.state import Blocked, Cohort, Gang, Place, Queue, Signals, ViewValue
@@ -58,36 +62,46 @@ class Context:
 class Executor:
     """Runs instructions; stateless but for counters, so that cohorts can be split at any time."""
 
-    def __init__(self, context: Context) -> None:
+    handlers: ClassVar[Mapping[type[im.Instruction], Handler]] = HANDLERS
+
+    def __init__(self, context: Context, limit: int) -> None:
         self.context = context
+        self.limit = limit
+        self.decoded: dict[int, list[tuple[Handler | None, im.Instruction]]] = {}
         self.lanes = Lanes(context.f16_format)
         self.instructions = 0
         self.opaque_attributes: dict[int, DictAttr] = {}
         self.constants: dict[tuple[int, int], Vector] = {}
+        self.pad_numbers: dict[int, int] = {}
         self.dense: dict[tuple[int, im.ElementType], Footprint] = {}
 
-    def count(self, number: int, limit: int) -> None:
-        """Count instructions; `BudgetFault` beyond the limit."""
-        self.instructions += number
-        if self.instructions > limit:
-            raise BudgetFault(f"more than {limit} instructions", limit=limit)
+    def check_budget(self) -> None:
+        """`BudgetFault` if more instructions were run than the limit."""
+        if self.instructions > self.limit:
+            raise BudgetFault(f"more than {self.limit} instructions", limit=self.limit)
 
-    def advance(self, cohort: Cohort, gang: Gang, horizon: int | None, limit: int) -> None:
-        """Run a gang until it halts or blocks, or (without `horizon`: after one step with a cost) until its
-        time passes that of the next one."""
-        code = gang.program.code
-        while not gang.halted and gang.blocked is None:
-            if gang.pc >= len(code):
-                raise ControlFault("the program ends without 'halt'", site=self.site(gang))
-            instruction = code[gang.pc]
-            handler = HANDLERS.get(type(instruction))
-            if handler is None:
-                raise UnsupportedError(f"instruction {instruction.mnemonic}", self.site(gang))
-            before = gang.time
-            if handler(self, cohort, gang, instruction):
-                self.count(1, limit)
-            if gang.time is not before and (horizon is None or int(gang.time.min()) > horizon):
-                return
+    def advance(self, cohort: Cohort, gang: Gang, steps: int) -> None:
+        """Run a gang until it halts or blocks, or has done that many instructions."""
+        program = gang.program
+        code = self.decoded.get(id(program))
+        if code is None:
+            code = self.decoded[id(program)] = [(self.handlers.get(type(i)), i) for i in program.code]
+        length, done = len(code), 0
+        try:
+            while done < steps:
+                if gang.pc >= length:
+                    raise ControlFault("the program ends without 'halt'", site=self.site(gang))
+                handler, instruction = code[gang.pc]
+                if handler is None:
+                    raise UnsupportedError(f"instruction {instruction.mnemonic}", self.site(gang))
+                if not handler(self, cohort, gang, instruction):
+                    return
+                done += 1
+                if gang.halted:
+                    return
+        finally:
+            gang.executed += done
+            self.instructions += done
 
     def can_go_on(self, cohort: Cohort, gang: Gang) -> bool:
         """Whether what a blocked gang waits for is there now."""
@@ -161,12 +175,19 @@ class Executor:
         """From `start` on (waiting until then counts as `reason`), the gang is busy for `cost` ticks."""
         if start is not gang.time:
             waited = start - gang.time
-            if waited.any():
-                known = gang.stall.get(reason)
-                gang.stall[reason] = waited if known is None else known + waited
-        gang.time = start + cost
+            known = gang.stall.get(reason)
+            if known is None:
+                gang.stall[reason] = waited
+            else:
+                known += waited
+            if gang.activity is not None:
+                gang.activity.process(reason, gang.time, start, bool(gang.copies))
+        end = gang.time = start + cost
         gang.busy += cost
-        self.record(gang, name, "", start, gang.time)
+        if gang.activity is not None:
+            gang.activity.process(EXECUTING, start, end, bool(gang.copies))
+        if self.context.trace is not None:
+            self.record(gang, name, "", start, end)
 
     def count_lanes(self, gang: Gang, element: im.ElementType, lanes: int) -> None:
         """Count one lane-wise operation of a gang."""
@@ -268,9 +289,13 @@ class Executor:
 
     def pad_number(self, index: int) -> int:
         """One number for the memories of one kind and corelet (whatever the core)."""
-        memories = self.context.image.memories
-        wanted = memories[index].kind, memories[index].corelet
-        return next(i for i, m in enumerate(memories) if (m.kind, m.corelet) == wanted)
+        known = self.pad_numbers.get(index)
+        if known is None:
+            memories = self.context.image.memories
+            wanted = memories[index].kind, memories[index].corelet
+            known = next(i for i, m in enumerate(memories) if (m.kind, m.corelet) == wanted)
+            self.pad_numbers[index] = known
+        return known
 
     def read(self, gang: Gang, view: ViewValue, base: Scalar, footprint: Footprint, site: Site) -> Array:
         """What a footprint holds from every row's base on: uint8 of shape (rows, bytes)."""

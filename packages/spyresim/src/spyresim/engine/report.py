@@ -12,7 +12,11 @@ from spyresim.engine.values import TICKS_PER_CYCLE
 
 @attrs.frozen
 class UnitReport:
-    """One unit of one core; times in cycles (rounded up).  `stall` is by reason."""
+    """One unit of one core: cycles in which it was busy, waited (by reason), and had nothing to do.
+
+    They add up to the cycles of the run.  A unit that copies is busy while a copy moves; it waits for
+    ``bandwidth`` while a copy has to share a port.
+    """
 
     unit: str
     kind: str
@@ -20,6 +24,7 @@ class UnitReport:
     corelet: int
     busy: int
     stall: tuple[tuple[str, int], ...]
+    idle: int = 0
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfsched.image import Dma, Memory, UnitProgram, View
+from spyresim.engine.activity import Activity
 from spyresim.engine.memories import Registers
 from spyresim.engine.races import Clock, Races
 from spyresim.engine.values import Scalar, Ticks, Vector, take
@@ -183,6 +184,8 @@ class Copy:
     issued: Ticks
     index: int
     clock: Clock
+    start: int | None = None
+    """`Gang.next_copy_start`, once it was asked."""
 
     def select(self, rows: Rows) -> Copy:
         a, b = self.bases
@@ -225,15 +228,22 @@ class Gang:
     views: list[ViewValue | None]
     registers: dict[int, Registers]
     time: Ticks
-    busy: Ticks
-    stall: dict[str, Ticks]
     clock: Clock
     copy_clock: Clock
     copies: deque[Copy] = attrs.Factory(deque)
     copy_room: deque[Mark] = attrs.Factory(deque)
     copy_end: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
-    copy_busy: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    busy: int = 0
+    """Ticks of executing instructions, the same for all rows."""
+    stall: dict[str, Ticks] = attrs.Factory(dict)
+    """Ticks of waiting, by reason."""
+    moving: Ticks = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    """Ticks in which copies moved."""
+    activity: Activity | None = None
+    """What overlaps, if the unit copies."""
     copies_issued: int = 0
+    executed: int = 0
+    """Instructions."""
     loops: list[Loop] = attrs.Factory(list)
     pc: int = 0
     halted: bool = False
@@ -247,6 +257,13 @@ class Gang:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def next_copy_start(self) -> int:
+        """The first tick at which the oldest outstanding copy can start on some row."""
+        copy = self.copies[0]
+        if copy.start is None:
+            copy.start = int(np.minimum.reduce(np.maximum(copy.issued, self.copy_end)))
+        return copy.start
 
     def select(self, rows: Rows) -> Gang:
         """This gang on some of its cores."""
@@ -263,15 +280,17 @@ class Gang:
             [None if w is None else w.select(rows) for w in self.views],
             {memory: registers.take(rows) for memory, registers in self.registers.items()},
             self.time[rows],
-            self.busy[rows],
-            {reason: time[rows] for reason, time in self.stall.items()},
             self.clock.copy(),
             self.copy_clock.copy(),
             deque(copy.select(rows) for copy in self.copies),
             deque(mark.select(rows) for mark in self.copy_room),
             self.copy_end[rows],
-            self.copy_busy[rows],
+            self.busy,
+            {reason: time[rows] for reason, time in self.stall.items()},
+            self.moving[rows],
+            None if self.activity is None else self.activity.select(rows),
             self.copies_issued,
+            self.executed,
             [attrs.evolve(loop) for loop in self.loops],
             self.pc,
             self.halted,

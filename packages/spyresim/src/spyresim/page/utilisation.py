@@ -10,7 +10,7 @@ from spyresim.page.elements import PALETTE, Markup, legend, number, section, tab
 __all__ = ["utilisation"]
 
 BAR, GAP, LEFT, WIDTH = 18, 8, 150, 640
-REASONS = ("queue empty", "queue full", "signal", "copies", "copy queue full")
+REASONS = ("input empty", "output full", "signal", "bandwidth", "copies")
 """What units wait for, in the order of their colours; others come after them."""
 
 
@@ -27,7 +27,7 @@ def utilisation(report: Report) -> Markup:
     found = dict.fromkeys(reason for unit in report.units for reason, cycles in unit.stall if cycles)
     reasons = [r for r in REASONS if r in found] + sorted(set(found) - set(REASONS))
     rows = [
-        (unit.unit, unit.busy, *(dict(unit.stall).get(reason, 0) for reason in reasons))
+        (unit.unit, unit.busy, *(dict(unit.stall).get(reason, 0) for reason in reasons), unit.idle)
         for unit in report.units
     ]
     return section(
@@ -37,10 +37,10 @@ def utilisation(report: Report) -> Markup:
         tag(
             "details",
             tag("summary", f"All {len(report.units)} units, in cycles"),
-            table(("unit", "busy", *reasons), rows),
+            table(("unit", "busy", *reasons, "idle"), rows),
         ),
         note="Share of all cycles in which units were busy, and what they waited for: the mean over the "
-        "cores, with the least and most busy core in brackets. A unit's own work and its copies overlap.",
+        "cores, with the least and most busy core in brackets. A unit that copies is busy while bytes move.",
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfsched import image as im
 from spyresim.engine.access import addresses, base_index
+from spyresim.engine.activity import BANDWIDTH, MOVING
 from spyresim.engine.races import join
 from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Mark
 from spyresim.engine.values import TICKS_PER_CYCLE, Ticks
@@ -61,23 +62,31 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
     data = x.read(gang, copy.source, a, source.footprint, site)
     x.note_access(cohort, gang, copy.target, b, target.footprint, True, site, data)
     x.write(gang, copy.target, b, target.footprint, data, site)
-    size = source.footprint.size
     start = np.maximum(copy.issued, gang.copy_end)
-    end = copy_end(x, gang, copy, start, source.lanes * source.footprint.step, source.steps)
+    moves, end = copy_times(x, gang, copy, start, source.lanes * source.footprint.step, source.steps)
     gang.copies.popleft()
     gang.copy_room.append(Mark(end, gang.copy_clock.copy()))
     gang.copy_end = end
-    gang.copy_busy = gang.copy_busy + (end - start)
-    x.record(gang, "copy", "copies", start, end, size)
-    x.record_access(gang, copy.source, a, source.footprint, False, start, end)
-    x.record_access(gang, copy.target, b, target.footprint, True, start, end)
+    gang.moving = gang.moving + (end - moves)
+    assert gang.activity is not None
+    if moves is not start:
+        gang.activity.copy(BANDWIDTH, start, moves)
+    gang.activity.copy(MOVING, moves, end)
+    if x.context.trace is not None:
+        x.record(gang, "copy", "copies", start, end, source.footprint.size)
+        x.record_access(gang, copy.source, a, source.footprint, False, start, end)
+        x.record_access(gang, copy.target, b, target.footprint, True, start, end)
 
 
-def copy_end(x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int, steps: int) -> Ticks:
+def copy_times(
+    x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int, steps: int
+) -> tuple[Ticks, Ticks]:
+    """When a copy begins to move, and when it ends: it may wait for its share of the port until it moves
+    as fast as its slowest link; the latency of device memory comes once."""
     costs = x.context.costs
     latency = 0
     link = 0
-    end = start
+    served: Ticks | None = None
     for view, writing in ((copy.source, False), (copy.target, True)):
         memory = x.place_of(gang, view).memory
         if memory.memory_class is im.MemoryClass.REGISTER:
@@ -86,8 +95,15 @@ def copy_end(x: Executor, gang: Gang, copy: Copy, start: Ticks, step_bytes: int,
         if memory.memory_class is im.MemoryClass.GLOBAL:
             latency += costs.memory_latency(memory.kind)
             size = costs.beats(gang.kind, memory.kind, step_bytes, writing) * steps
-            end = np.maximum(end, port(x, memory.kind, start, costs.port_time(memory.kind, size)))
-    return np.maximum(end, start + link) + latency
+            service = costs.port_time(memory.kind, size)
+            link = max(link, service)
+            if service:
+                done = port(x, memory.kind, start, service)
+                served = done if served is None else np.maximum(served, done)
+    if served is None:
+        return start, start + (link + latency)
+    moves = np.maximum(start, served - link)
+    return moves, moves + (link + latency)
 
 
 def port(x: Executor, memory: str, arrival: Ticks, service: int) -> Ticks:

@@ -35,7 +35,7 @@ def send(x: Executor, cohort: Cohort, gang: Gang, i: im.Send) -> bool:
     for room in queue.put(size):
         join(gang.clock, room.clock)
         start = np.maximum(start, room.time)
-    x.spend(gang, start, TICKS_PER_CYCLE, "queue full", "send")
+    x.spend(gang, start, TICKS_PER_CYCLE, "output full", "send")
     queue.items.append(Item(vector, gang.time + x.context.costs.queue_latency, x.tick(gang)))
     queue.high_water = max(queue.high_water, len(queue.items))
     x.record_item(gang, x.target(cohort, gang, i.unit), gang.time, +1)
@@ -60,7 +60,7 @@ def receive(x: Executor, cohort: Cohort, gang: Gang, i: im.Receive) -> bool:
         )
     gang.vectors[i.dst] = value
     start = np.maximum(gang.time, item.visible)
-    x.spend(gang, start, TICKS_PER_CYCLE, "queue empty", "receive")
+    x.spend(gang, start, TICKS_PER_CYCLE, "input empty", "receive")
     join(gang.clock, item.clock)
     queue.take(x.bytes_of(value), Mark(gang.time, x.tick(gang)))
     sender = x.target(cohort, gang, i.unit)

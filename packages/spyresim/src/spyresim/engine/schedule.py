@@ -1,0 +1,162 @@
+"""The event loop of one program.
+
+A gang runs until it blocks.  Only when no gang can go on, the copy that starts first is done: whatever is
+issued later starts later, so copies come to the shared port of device memory in order of time, and everything
+else that gangs wait for carries its own time.  With a seed, who goes on and how far is random instead:
+results must not depend on it (and times mean nothing).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dfsched import image as im
+from spyresim.engine.instructions.copies import perform_copy
+from spyresim.engine.report import cycles_of
+from spyresim.engine.state import Blocked, Cohort, Diverged, Gang
+from spyresim.errors import DeadlockFault, Site
+
+if TYPE_CHECKING:
+    from spyresim.engine.process import Executor
+
+TURN = 256
+"""Instructions that a gang runs at most before others have their turn."""
+
+RANDOM_TURN = 8
+"""The same where the next gang is drawn."""
+
+
+class Schedule:
+    """Runs the cohorts of a program until all gangs have halted; `cohorts` are those after all splits."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        program: im.Program,
+        cohorts: list[Cohort],
+        draw: random.Random | None = None,
+    ) -> None:
+        self.executor = executor
+        self.program = program
+        self.cohorts = cohorts
+        self.draw = draw
+        self.ready: deque[tuple[Cohort, Gang]] = deque()
+
+    def run(self) -> None:
+        """Run to the end; `DeadlockFault` if nothing can go on before all have halted."""
+        for cohort in self.cohorts:
+            self._admit(cohort)
+        step = self._in_order if self.draw is None else self._drawn
+        while step():
+            self.executor.check_budget()
+        waiting = [g for cohort in self.cohorts for g in cohort.gangs if not g.halted]
+        if waiting:
+            self._deadlock(waiting)
+
+    # -- who is next
+
+    def _admit(self, cohort: Cohort) -> None:
+        self.ready.extend((cohort, gang) for gang in cohort.gangs if not gang.halted and gang.blocked is None)
+
+    def _in_order(self) -> bool:
+        """Run the gang that waits longest, or do the first copy; False if there is nothing to do."""
+        if self.ready:
+            self._advance(*self.ready.popleft(), TURN)
+            return True
+        first: tuple[Cohort, Gang] | None = None
+        earliest = 0
+        for cohort, gang in self._copying():
+            start = gang.next_copy_start()
+            if first is None or start < earliest:
+                first, earliest = (cohort, gang), start
+        if first is None:
+            return False
+        self._copy(*first)
+        return True
+
+    def _drawn(self) -> bool:
+        """Run a gang for a while, or do a copy, by chance; False if there is nothing to do."""
+        assert self.draw is not None
+        copying = self._copying()
+        count = len(self.ready) + len(copying)
+        if not count:
+            return False
+        number = self.draw.randrange(count)
+        if number < len(self.ready):
+            self.ready.rotate(-number)
+            self._advance(*self.ready.popleft(), self.draw.randint(1, RANDOM_TURN))
+        else:
+            self._copy(*copying[number - len(self.ready)])
+        return True
+
+    def _copying(self) -> list[tuple[Cohort, Gang]]:
+        return [(cohort, gang) for cohort in self.cohorts for gang in cohort.gangs if gang.copies]
+
+    # -- what they do
+
+    def _advance(self, cohort: Cohort, gang: Gang, steps: int) -> None:
+        try:
+            self.executor.advance(cohort, gang, steps)
+        except Diverged as diverged:
+            self._split(cohort, diverged.groups)
+            return
+        if not gang.halted and gang.blocked is None:
+            self.ready.append((cohort, gang))
+        self._wake(cohort, gang)
+
+    def _copy(self, cohort: Cohort, gang: Gang) -> None:
+        perform_copy(self.executor, cohort, gang)
+        self._wake(cohort, gang)
+
+    def _wake(self, cohort: Cohort, ran: Gang) -> None:
+        """Gangs that waited for the one that just ran, and can go on now."""
+        for gang in cohort.gangs:
+            if gang.blocked is None or gang.blocked.other not in (None, ran.index):
+                continue
+            if self.executor.can_go_on(cohort, gang):
+                gang.blocked = None
+                self.ready.append((cohort, gang))
+
+    def _split(self, cohort: Cohort, groups: list[npt.NDArray[np.intp]]) -> None:
+        self.cohorts = [known for known in self.cohorts if known is not cohort]
+        self.ready = deque(entry for entry in self.ready if entry[0] is not cohort)
+        for rows in groups:
+            part = cohort.select(rows)
+            self.cohorts.append(part)
+            self._admit(part)
+
+    # -- deadlocks
+
+    def _deadlock(self, waiting: list[Gang]) -> None:
+        units = self.executor.context.image.units
+        lines: list[str] = []
+        for gang in waiting:
+            blocked = gang.blocked or Blocked("not scheduled", "")
+            unit = units[int(gang.units[0])].name
+            lines.append(f"{unit} at {gang.program.label}[{gang.pc}]: {blocked.reason} {blocked.on}".rstrip())
+        cycle = cycles_of(max(int(gang.time.max()) for gang in waiting))
+        raise DeadlockFault(
+            f"deadlock at cycle {cycle}: " + "; ".join([*lines, self._circle(waiting)]),
+            site=Site(unit=self.program.name),
+            waiting=tuple(lines),
+        )
+
+    def _circle(self, waiting: list[Gang]) -> str:
+        """One cycle of the wait-for graph, or who waits for a unit that has ended."""
+        by_index = {gang.index: gang for gang in waiting}
+        seen: list[int] = []
+        current: int | None = waiting[0].index
+        while current is not None and current in by_index and current not in seen:
+            seen.append(current)
+            blocked = by_index[current].blocked
+            current = None if blocked is None else blocked.other
+        names = [self.executor.unit_name(by_index[i]) for i in seen]
+        if current in seen:
+            start = seen.index(current) if current is not None else 0
+            return "cycle of waits: " + " -> ".join([*names[start:], names[start]])
+        return "waits for a unit that has ended: " + " -> ".join(names)
