@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -48,7 +49,8 @@ def run_dataflow(
             ``launch_spec.json`` (nothing else is read).
         args: arrays and numbers by argument name, as for `run_ktir`.
         device: the architecture; default that of the compilation, or the one that the launch spec names.
-        options: strictness, seed, trace of the engine.
+        options: strictness, seed, trace of the engine. With `time_only`, arrays may be left out, and there
+            are no outputs.
 
     Returns:
         outputs by argument name; `report.cycles`, and `report.details` with the outcome of the engine.
@@ -70,17 +72,20 @@ def run_dataflow(
         architecture = device if isinstance(device, Architecture) else load_architecture(device)
     if spec is None:
         raise UnsupportedError("DataflowIR without a launch spec")
+    options = options or EngineOptions()
     constants = ConstantAddresses.of(spec, buffers)
-    binding = _bind(spec, files, constants.pack(args or {}))
+    binding = _bind(spec, files, constants.pack(args or {}), options.time_only)
     values = [_word(value) for value in binding.values]
     image = kernel_image(files, architecture, values)
-    blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
+    blocks: dict[int, Bytes] = {}
+    if not options.time_only:
+        blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
     machine = Device(architecture)
-    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options or EngineOptions())
+    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options)
     outputs = {
         buffer.name: binding.output(buffer, blocks[buffer.address][: buffer.size])
         for buffer in binding.buffers
-        if buffer.is_output
+        if buffer.is_output and not options.time_only
     }
     counters = Counters()
     counters.bytes_read["global"] = outcome.report.bytes_read
@@ -93,7 +98,11 @@ def run_dataflow(
         cycles=outcome.report.cycles,
         details=outcome,
     )
-    return constants.unpack(Result(outputs, report), args or {})
+    return (
+        Result(outputs, report)
+        if options.time_only
+        else constants.unpack(Result(outputs, report), args or {})
+    )
 
 
 def _word(value: np.ndarray[Any, Any]) -> int:
@@ -120,7 +129,7 @@ def _initial(data: Bytes | None, size: int) -> Bytes:
     return block
 
 
-def _bind(spec: LaunchSpec, files: DataflowFiles, args: Mapping[str, object]) -> Binding:
+def _bind(spec: LaunchSpec, files: DataflowFiles, args: Mapping[str, object], time_only: bool) -> Binding:
     arguments: dict[int, Argument] = {}
     constants: list[ConstantBuffer] = []
     for arg in spec.args:
@@ -137,6 +146,12 @@ def _bind(spec: LaunchSpec, files: DataflowFiles, args: Mapping[str, object]) ->
                 symbol.dtype,
                 INDEX if symbol.dtype == "index" else element_type(symbol.dtype),
             )
+    if time_only:  # places without contents, as those of outputs
+        arguments = {
+            position: attrs.evolve(argument, role=Role.OUTPUT) if argument.is_pointer else argument
+            for position, argument in arguments.items()
+        }
+        constants = [attrs.evolve(constant, role=Role.OUTPUT) for constant in constants]
     machine = Machine(f16_format=F16Format(spec.f16_format), address_unit=AddressUnit.BYTE)
     ordered = [arguments[position] for position in sorted(arguments)]
     return bind(files.kernel.symbol, ordered, constants, args, machine)

@@ -20,13 +20,15 @@ from spyresim.engine.access import Patterns
 from spyresim.engine.build import Builder
 from spyresim.engine.costs import CostModel
 from spyresim.engine.fit import check_fit
+from spyresim.engine.forward import Forwarder
 from spyresim.engine.memories import GlobalMemory, Scratchpads
 from spyresim.engine.process import Context, Executor
 from spyresim.engine.races import check_device_memory
-from spyresim.engine.report import Report, UnitReport, Work, bound, cycles_of
+from spyresim.engine.report import FastForward, Report, UnitReport, Work, bound, cycles_of
 from spyresim.engine.scalars import binary, compare, select
 from spyresim.engine.schedule import Schedule
 from spyresim.engine.state import Cohort, Gang
+from spyresim.engine.time_only import TimeExecutor
 from spyresim.engine.trace import Trace
 from spyresim.engine.values import Scalar, Ticks
 from spyresim.errors import ControlFault, QueueFault, Site, UnsupportedError
@@ -42,6 +44,9 @@ class Options:
     `strict`: indices must lie in their view.  `seed`: pick ready gangs at random (timing is then void).
     `max_instructions` bounds the work.  `trace`: record events.  `races`: accesses that nothing orders
     are faults.
+
+    `time_only`: nothing is computed and no memory touched; outputs then are nothing, times are the same.
+    `fast_forward`: with `time_only` (and without `seed`), periods that repeat are skipped.
     """
 
     strict: bool = True
@@ -49,6 +54,8 @@ class Options:
     max_instructions: int = 200_000_000
     trace: bool = False
     races: bool = True
+    time_only: bool = False
+    fast_forward: bool = True
 
 
 DEFAULT_OPTIONS = Options()
@@ -130,7 +137,9 @@ class _Run:
             options.strict,
             self.trace,
         )
-        self.executor = Executor(self.context, options.max_instructions)
+        kind = TimeExecutor if options.time_only else Executor
+        self.executor = kind(self.context, options.max_instructions)
+        self.skipped: list[FastForward] = []
         self.now = 0
         self.launched = 0
         self.unit_times: dict[int, dict[str, int]] = {}
@@ -212,11 +221,16 @@ class _Run:
         self.machine.epoch += 1
         self.context.epoch = self.machine.epoch
         self.launched += 1
-        cohorts = Builder(self.image, program, self.cells, self.now, self.options.races).cohorts()
+        options = self.options
+        races = options.races and not options.time_only
+        cohorts = Builder(self.image, program, self.cells, self.now, races).cohorts()
         for cohort in cohorts:
             for gang in cohort.gangs:
                 gang.scalars[: len(parameters)] = parameters
-        schedule = Schedule(self.executor, program, cohorts, self.random)
+        forwarder = None
+        if options.time_only and options.fast_forward and options.seed is None:
+            forwarder = Forwarder(self.executor, self.skipped)
+        schedule = Schedule(self.executor, program, cohorts, self.random, forwarder)
         schedule.run()
         self._finish(schedule.cohorts, program)
 
@@ -288,6 +302,7 @@ class _Run:
             self.executor.instructions,
             self._work(),
             None if bandwidth is None else float(bandwidth),
+            tuple(self.skipped),
         )
 
     def _work(self) -> tuple[Work, ...]:

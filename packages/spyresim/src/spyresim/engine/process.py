@@ -15,15 +15,15 @@ import numpy.typing as npt
 from dfsched import image as im
 from ktir.attributes import DictAttr
 from ktir.machine import F16Format
-from spyresim.engine.access import Patterns
+from spyresim.engine.access import Pattern, Patterns, addresses
 from spyresim.engine.activity import EXECUTING
 from spyresim.engine.costs import CostModel
 from spyresim.engine.faults import queue_fault, undefined_register
 from spyresim.engine.footprint import Footprint
 from spyresim.engine.instructions import HANDLERS, Handler
 from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, slice_of, store_global
-from spyresim.engine.races import Clock
-from spyresim.engine.state import Blocked, Cohort, Gang, Place, Queue, Signals, ViewValue
+from spyresim.engine.races import Clock, join
+from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Place, Queue, Signals, ViewValue
 from spyresim.engine.trace import Access, Event, Flow, Level, Trace
 from spyresim.engine.values import (
     Array,
@@ -324,6 +324,20 @@ class Executor:
                 pad.store(place.cores, place.core_slice, base, footprint, data, self.context.epoch, site)
             case _:
                 self.registers_of(gang, place.index).store(base, footprint, data, site)
+
+    def transfer(
+        self, cohort: Cohort, gang: Gang, copy: Copy, source: Pattern, target: Pattern, site: Site
+    ) -> tuple[tuple[ViewValue, Scalar, Footprint, bool], ...] | None:
+        """Move the bytes of a copy; what was accessed: view, base address, bytes, whether written."""
+        strict = self.context.strict
+        a = addresses(copy.source, copy.bases[0], source, strict, site)
+        b = addresses(copy.target, copy.bases[1], target, strict, site)
+        join(gang.copy_clock, copy.clock)
+        self.note_access(cohort, gang, copy.source, a, source.footprint, True, site)
+        data = self.read(gang, copy.source, a, source.footprint, site)
+        self.note_access(cohort, gang, copy.target, b, target.footprint, True, site, data)
+        self.write(gang, copy.target, b, target.footprint, data, site)
+        return (copy.source, a, source.footprint, False), (copy.target, b, target.footprint, True)
 
     def registers_of(self, gang: Gang, index: int) -> Registers:
         """The gang's private registers in register memories of one kind, made at first use.

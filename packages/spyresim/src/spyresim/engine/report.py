@@ -42,12 +42,23 @@ class Work:
 
 
 @attrs.frozen
+class FastForward:
+    """Time that was skipped because everything repeated: from one cycle to another, so many periods, and the
+    cycles of one of them."""
+
+    start: int
+    end: int
+    periods: int
+    period: float
+
+
+@attrs.frozen
 class Report:
     """One run of a kernel.
 
     `cycles` from start to the end of the last program; `bytes_read` and `bytes_written` of device memory;
     `bound_cycles` is what the device-memory bandwidth alone would take (None: the description gives none);
-    `bytes_per_cycle` is that bandwidth.
+    `bytes_per_cycle` is that bandwidth.  `skipped` is what was not simulated but known (`FastForward`).
     """
 
     kernel: str
@@ -60,6 +71,7 @@ class Report:
     instructions: int
     work: tuple[Work, ...] = ()
     bytes_per_cycle: float | None = None
+    skipped: tuple[FastForward, ...] = ()
 
     @property
     def bytes_moved(self) -> int:

@@ -22,6 +22,7 @@ from spyresim.engine.state import Blocked, Cohort, Diverged, Gang
 from spyresim.errors import DeadlockFault, Site
 
 if TYPE_CHECKING:
+    from spyresim.engine.forward import Forwarder
     from spyresim.engine.process import Executor
 
 TURN = 256
@@ -40,11 +41,13 @@ class Schedule:
         program: im.Program,
         cohorts: list[Cohort],
         draw: random.Random | None = None,
+        forwarder: Forwarder | None = None,
     ) -> None:
         self.executor = executor
         self.program = program
         self.cohorts = cohorts
         self.draw = draw
+        self.forwarder = forwarder
         self.ready: deque[tuple[Cohort, Gang]] = deque()
 
     def run(self) -> None:
@@ -54,6 +57,8 @@ class Schedule:
         step = self._in_order if self.draw is None else self._drawn
         while step():
             self.executor.check_budget()
+            if self.forwarder is not None:
+                self.forwarder.look(self.cohorts, self.ready)
         waiting = [g for cohort in self.cohorts for g in cohort.gangs if not g.halted]
         if waiting:
             self._deadlock(waiting)

@@ -242,6 +242,7 @@ class Gang:
     activity: Activity | None = None
     """What overlaps, if the unit copies."""
     copies_issued: int = 0
+    copies_done: int = 0
     executed: int = 0
     """Instructions."""
     loops: list[Loop] = attrs.Factory(list)
@@ -290,6 +291,7 @@ class Gang:
             self.moving[rows],
             None if self.activity is None else self.activity.select(rows),
             self.copies_issued,
+            self.copies_done,
             self.executed,
             [attrs.evolve(loop) for loop in self.loops],
             self.pc,

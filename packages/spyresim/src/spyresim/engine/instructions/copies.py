@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from dfsched import image as im
-from spyresim.engine.access import addresses, base_index
+from spyresim.engine.access import base_index
 from spyresim.engine.activity import BANDWIDTH, MOVING
 from spyresim.engine.races import join
 from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Mark
@@ -54,19 +54,13 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
             f"{len(target.footprint)} of {target.footprint.step}",
             site=site,
         )
-    strict = x.context.strict
-    a = addresses(copy.source, copy.bases[0], source, strict, site)
-    b = addresses(copy.target, copy.bases[1], target, strict, site)
-    join(gang.copy_clock, copy.clock)
-    x.note_access(cohort, gang, copy.source, a, source.footprint, True, site)
-    data = x.read(gang, copy.source, a, source.footprint, site)
-    x.note_access(cohort, gang, copy.target, b, target.footprint, True, site, data)
-    x.write(gang, copy.target, b, target.footprint, data, site)
+    accesses = x.transfer(cohort, gang, copy, source, target, site)
     start = np.maximum(copy.issued, gang.copy_end)
     moves, end = copy_times(x, gang, copy, start, source.lanes * source.footprint.step, source.steps)
     gang.copies.popleft()
     gang.copy_room.append(Mark(end, gang.copy_clock.copy()))
     gang.copy_end = end
+    gang.copies_done += 1
     gang.moving = gang.moving + (end - moves)
     assert gang.activity is not None
     if moves is not start:
@@ -74,8 +68,8 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
     gang.activity.copy(MOVING, moves, end)
     if x.context.trace is not None:
         x.record(gang, "copy", "copies", start, end, source.footprint.size)
-        x.record_access(gang, copy.source, a, source.footprint, False, start, end)
-        x.record_access(gang, copy.target, b, target.footprint, True, start, end)
+        for view, base, footprint, writing in accesses or ():
+            x.record_access(gang, view, base, footprint, writing, start, end)
 
 
 def copy_times(

@@ -11,7 +11,7 @@ from dfsched import image as im
 from spyresim.engine.access import addresses, base_index
 from spyresim.engine.races import join
 from spyresim.engine.state import Cohort, Gang, ViewValue
-from spyresim.engine.values import TICKS_PER_CYCLE, Scalar
+from spyresim.engine.values import TICKS_PER_CYCLE, Scalar, Ticks
 from spyresim.errors import ControlFault
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def vector_load(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorLoad) -> bo
     data = x.read(gang, view, base, shape.footprint, site)
     gang.vectors[i.dst] = x.lanes.from_bytes(view.view.element, data, site)
     size = shape.footprint.size
-    start = np.maximum(gang.time, gang.copy_end)
+    start = after_copies(gang)
     x.spend(gang, start, access_cost(x, gang, view, size, False), "copies", "load")
     x.record_access(gang, view, base, shape.footprint, False, start, gang.time)
     gang.pc += 1
@@ -67,11 +67,16 @@ def vector_store(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorStore) -> 
     x.note_access(cohort, gang, view, base, shape.footprint, False, site, data)
     x.write(gang, view, base, shape.footprint, data, site)
     size = shape.footprint.size
-    start = np.maximum(gang.time, gang.copy_end)
+    start = after_copies(gang)
     x.spend(gang, start, access_cost(x, gang, view, size, True), "copies", "store")
     x.record_access(gang, view, base, shape.footprint, True, start, gang.time)
     gang.pc += 1
     return True
+
+
+def after_copies(gang: Gang) -> Ticks:
+    """When a gang whose copies are all done can go on."""
+    return gang.time if gang.activity is None else np.maximum(gang.time, gang.copy_end)
 
 
 def access_cost(x: Executor, gang: Gang, view: ViewValue, size: int, writing: bool) -> int:
