@@ -32,7 +32,7 @@ KEPT = 4096
 TRIED = 8
 """Equal states that are tried, latest first."""
 
-PATIENCE = 32
+PATIENCE = 16
 """Turns of gangs after which a state is looked at even though no copy was done."""
 
 Key = tuple[object, ...]
