@@ -50,6 +50,19 @@ class TestRun:
         assert f"shifted_add at level {level}: 32 tiles" in result.output
         assert np.array_equal(np.load("c.npy"), A[3:99] + B)
 
+    def test_time_only(self, here: Path) -> None:
+        """The cycles are those of a run with values, without any array."""
+        device = ["--device", "sample", "-a", "shift=3"]
+        full = call("run", "add.mlir", "--level", "dataflow", "--device", "sample", *ARGUMENTS)
+        found = call("run", "add.mlir", "--time-only", *device, "--trace", "t.json", "--report", "r.html")
+        assert found.exit_code == 0, found.output
+        assert found.output.splitlines()[0] == full.output.splitlines()[0]
+        assert "c:" not in found.output
+        assert json.loads((here / "t.json").read_text())["traceEvents"]
+        assert "<svg" in (here / "r.html").read_text()
+        for bad in (["--level", "device"], ["--save", "c=c.npy"], ["--level", "ktir"]):
+            assert call("run", "add.mlir", "--time-only", *device, *bad).exit_code == 2
+
     @pytest.mark.parametrize("option", ["--save", "--trace", "--report"])
     def test_files_that_cannot_be_written(self, here: Path, option: str) -> None:
         target = {"--save": "nowhere/c.npy", "--trace": "nowhere/t.json", "--report": "nowhere/r.html"}[

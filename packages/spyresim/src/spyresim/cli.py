@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 import numpy as np
@@ -42,6 +42,13 @@ class Level(enum.StrEnum):
 
 SCHEDULES = ("lockstep", "sequential", "random")
 """`spyresim.sequential.turns.Schedule`, without importing the interpreter."""
+
+
+class EngineSwitches(TypedDict):
+    """Options of the engine that the command line sets."""
+
+    trace: bool
+    time_only: bool
 
 
 class Failed(Exception):
@@ -198,6 +205,9 @@ def load_array(path: str) -> np.ndarray[Any, Any]:
 @click.option("--strict", is_flag=True, help="Level ktir: what only lockstep orders is an error.")
 @click.option("--schedule", type=click.Choice(SCHEDULES), help="Level ktir: how tiles advance.")
 @click.option("--cost", is_flag=True, help="Level ktir: print the roofline.")
+@click.option(
+    "--time-only", is_flag=True, help="Level dataflow: simulate the time alone; arrays may be left out."
+)
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Chrome trace-event JSON.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="r.html or r.json.")
 def run(
@@ -214,26 +224,34 @@ def run(
     strict: bool,
     schedule: str | None,
     cost: bool,
+    time_only: bool,
     trace: Path | None,
     report: Path | None,
 ) -> None:
     """Execute one kernel of a KTIR file, or of a folder that `dfsched compile` wrote."""
     chosen = Level(level) if level is not None else Level.DEVICE if path.is_dir() else Level.KTIR
+    if time_only:
+        chosen = Level.DATAFLOW if level is None else chosen
+        if chosen is not Level.DATAFLOW or saves or expects:
+            raise click.UsageError("--time-only is for level dataflow, and has no outputs to save or compare")
     if chosen is not Level.KTIR and (strict or schedule or cost):
         raise click.UsageError("--strict, --schedule and --cost are for level ktir")
     targets = parse_assignments(saves, "--save")
-    traced = trace is not None or (report is not None and report.suffix != ".json")
+    engine: EngineSwitches = {
+        "trace": trace is not None or (report is not None and report.suffix != ".json"),
+        "time_only": time_only,
+    }
     with reported():
         values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
         expected = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
         if path.is_dir():
-            result = _run_folder(path, function, values, seed, chosen, device, traced)
+            result = _run_folder(path, function, values, seed, chosen, device, engine)
             compiled = None
         elif chosen is Level.KTIR:
             options: RunOptions = {"strict": strict, "schedule": schedule or SCHEDULES[0]}
             result, compiled = _run_ktir(path, function, values, seed, device, options), None
         else:
-            result, compiled = _run_file(path, function, values, seed, chosen, device, traced)
+            result, compiled = _run_file(path, function, values, seed, chosen, device, engine)
         if cost:
             from rich.console import Console
 
@@ -267,17 +285,18 @@ def _run_file(
     seed: int | None,
     level: Level,
     device: str | None,
-    traced: bool,
+    engine: EngineSwitches,
 ) -> tuple[Result, Compiled]:
     """The result, and what was compiled for it."""
     import dfsched
 
     module = _load(path)
     compiled = dfsched.compile(module, device, dfsched.Options(kernel=function))
-    values = _filled(module, compiled.kernel, values, seed)
+    if not engine["time_only"]:
+        values = _filled(module, compiled.kernel, values, seed)
     from spyresim.engine import Options
 
-    options = Options(trace=traced)
+    options = Options(**engine)
     if level is Level.DATAFLOW:
         from spyresim.dataflow_level import run_dataflow
 
@@ -318,7 +337,7 @@ def _run_folder(
     seed: int | None,
     level: Level,
     device: str | None,
-    traced: bool,
+    engine: EngineSwitches,
 ) -> Result:
     from spyresim.engine import Options
 
@@ -326,7 +345,7 @@ def _run_folder(
         raise click.UsageError("a compiled folder holds no KTIR; levels: dataflow, device")
     if seed is not None:
         raise click.UsageError("--random needs a KTIR file")
-    folder, options = _kernel_folder(path, function), Options(trace=traced)
+    folder, options = _kernel_folder(path, function), Options(**engine)
     if level is Level.DATAFLOW:
         from spyresim.dataflow_level import run_dataflow
 
