@@ -245,6 +245,10 @@ def images(draw: st.DrawFn) -> im.Image:
     return attrs.evolve(
         result,
         debug=tuple(im.DebugEntry(u, i, draw(NAMES), draw(st.integers(0, 9999))) for u, i in entries),
+        pinned=tuple(
+            im.PinnedRange(draw(NAMES), low, low + size)
+            for low, size in draw(st.lists(st.tuples(st.integers(0, 999), st.integers(1, 9)), max_size=2))
+        ),
         extra=tuple(
             im.ExtraSection("XTRA", draw(st.binary(max_size=9))) for _ in range(draw(st.integers(0, 1)))
         ),

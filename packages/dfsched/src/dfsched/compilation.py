@@ -15,6 +15,7 @@ from dfsched.options import Emit, Options
 from dfsched.passes.base import Group, PassContext
 from dfsched.passes.ensure_device_declaration import declare
 from dfsched.passes.errors import ScheduleError
+from dfsched.passes.pinned_ranges import keep_out, pinned_ranges
 from dfsched.passes.select_plan import plans_of
 from dfsched.pipeline import PassResult, pipeline, run_pipeline
 from dfsched.plan import Plan
@@ -149,6 +150,7 @@ def compile(
         ktir.verify(module)
     alone, kernel = isolate_kernel(module, chosen.kernel)
     declared, architecture = declare(alone, device)
+    declared = _keep_out_of_others(module, declared, architecture)
     context = PassContext(architecture, chosen)
     last = Group.SCHEDULER if chosen.emit is Emit.SCHEDULE else Group.BACKEND
     results = run_pipeline(declared, context, pipeline(chosen, last))
@@ -160,6 +162,14 @@ def compile(
     elif chosen.emit is Emit.SPYRECODE:
         _ = compiled.generated
     return compiled
+
+
+def _keep_out_of_others(module: Module, alone: Module, architecture: Architecture) -> Module:
+    """The kernel, kept out of what other kernels of its module use in the scratchpad (readings, item 8)."""
+    if len(kernels(module)) < 2:
+        return alone
+    ranges = pinned_ranges(module, architecture).values()
+    return keep_out(alone, {entry for entries in ranges for entry in entries})
 
 
 def texts(compiled: Compiled) -> Mapping[str, str]:

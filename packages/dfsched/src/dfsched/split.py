@@ -12,6 +12,7 @@ from pathlib import Path
 from dfsched.codegen.facts import GLOBAL
 from dfsched.dialects.dataflow import ProgramUnit
 from dfsched.lowering.errors import LoweringError
+from dfsched.pinned import PINNED
 from ktir import Context, Diagnostic, load
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
@@ -21,7 +22,13 @@ from ktir.printer import print_module
 
 __all__ = ["file_name", "read_split", "split", "write_split"]
 
-_MODULE_ATTRIBUTES = ("ktdp.address_unit", "ktdp.grid_order", "ktdp.f16_format", "ktdp.scratchpad_keepout")
+_MODULE_ATTRIBUTES = (
+    "ktdp.address_unit",
+    "ktdp.grid_order",
+    "ktdp.f16_format",
+    "ktdp.scratchpad_keepout",
+    PINNED,
+)
 
 
 def file_name(program: str) -> str:

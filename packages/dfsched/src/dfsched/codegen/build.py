@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from dfsched.architecture import Architecture
 from dfsched.codegen.coordinator import CoordinatorEmitter, window
 from dfsched.codegen.errors import CodegenError, unsupported
-from dfsched.codegen.facts import KernelFacts, ProgramFacts, collect_facts
+from dfsched.codegen.facts import GLOBAL, KernelFacts, ProgramFacts, collect_facts
 from dfsched.codegen.registers import Allocated, VirtualCode
 from dfsched.codegen.scalars import uses_of
 from dfsched.codegen.symbols import SymbolDefinition, define_symbols
@@ -24,6 +24,7 @@ from dfsched.image import (
     Dma,
     Image,
     Instruction,
+    PinnedRange,
     Program,
     Relocation,
     Shuffle,
@@ -32,6 +33,7 @@ from dfsched.image import (
     VectorLoad,
     VectorStore,
 )
+from dfsched.pinned import pinned_of
 from ktir.analysis import DefUse
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
@@ -82,8 +84,18 @@ def build_image(modules: Mapping[str, Module], launch: LaunchSpec, architecture:
         tuple(Symbol(s.id, s.unit, s.argument, s.name) for s in symbols),
         relocations,
         launch.f16_format,
+        pinned=_pinned(modules[GLOBAL]),
     )
     return BuiltImage(image, tuple(symbol.hcm for symbol in symbols))
+
+
+def _pinned(module: Module) -> tuple[PinnedRange, ...]:
+    """The ranges that ``global.mlir`` pins."""
+    try:
+        found = pinned_of(module)
+    except ValueError as error:
+        raise CodegenError.at(module.location, str(error)) from None
+    return tuple(PinnedRange(kind, low, high) for kind, ranges in found.items() for low, high in ranges)
 
 
 def tiles_of(kernel: Func) -> int:

@@ -4,8 +4,8 @@ Layout: a header of 128 bytes, a section table (32 bytes an entry), sections at 
 little-endian, gaps zero.  The sections, in this order: ``STRT`` strings, ``MMAP`` memories, ``UNIT``,
 ``FIFO``, ``PGMT`` programs, ``PARM`` their parameters, ``PROG`` unit programs, ``ROST`` their units,
 ``CODE``, ``KERN`` the coordinator's code, ``UTAB`` cells, ``VIEW``, ``AGEN``, ``CNST``, ``SHUF``, ``OPAQ``,
-``SYMT``, ``RELO``, ``DBUG``.  Sections of other tags follow; they are kept when their flag bit 0 is clear,
-refused when it is set.
+``SYMT``, ``RELO``, ``DBUG``, ``PINS`` pinned ranges of scratchpads.  Sections of other tags follow; they are
+kept when their flag bit 0 is clear, refused when it is set.
 
 The mapping is one to one: `decode` accepts exactly the bytes that `encode` makes.
 """
@@ -34,6 +34,7 @@ from dfsched.image.model import (
     MemoryClass,
     Opaque,
     OpaqueOperand,
+    PinnedRange,
     Program,
     Relocation,
     ShuffleDescriptor,
@@ -52,7 +53,7 @@ MAGIC = b"DFBIN\x00\x01\n"
 VERSION = 1
 SECTIONS = (
     "STRT", "MMAP", "UNIT", "FIFO", "PGMT", "PARM", "PROG", "ROST", "CODE", "KERN", "UTAB", "VIEW", "AGEN",
-    "CNST", "SHUF", "OPAQ", "SYMT", "RELO", "DBUG",
+    "CNST", "SHUF", "OPAQ", "SYMT", "RELO", "DBUG", "PINS",
 )  # fmt: skip
 _HEADER = struct.Struct("<8sIIQII32sIII52x")
 _ENTRY = struct.Struct("<4sIQQII")
@@ -91,6 +92,10 @@ def encode(image: Image) -> bytes:
         sections["DBUG"].text(entry.file)
         sections["DBUG"].put("I", entry.line)
         sections["DBUG"].count += 1
+    for pinned in image.pinned:
+        sections["PINS"].text(pinned.kind)
+        sections["PINS"].put("QQ", pinned.low, pinned.high)
+        sections["PINS"].count += 1
     parts = [("STRT", bytes(strings.data), 0)]
     parts += [(tag, bytes(out.data), out.count) for tag, out in sections.items()]
     parts += [(extra.tag, extra.data, 0) for extra in image.extra]
@@ -285,6 +290,7 @@ def decode(data: bytes | bytearray | memoryview) -> Image:
             read("RELO", lambda source: Relocation(*source.take("II"))),
             "dlfloat" if flags & _DLFLOAT else "ieee",
             read("DBUG", _debug),
+            read("PINS", lambda source: PinnedRange(source.text(), *source.take("QQ"))),
             extra,
         )
     except ValueError as error:

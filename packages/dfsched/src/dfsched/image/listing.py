@@ -78,6 +78,8 @@ def _lines(image: Image, expressions: Sequence[str]) -> Iterator[str]:
     for number, memory in enumerate(image.memories):
         size = f"{memory.used_bytes} of {memory.size_bytes} bytes" if memory.size_bytes else "no size"
         yield f"  mem{number} {memory.name} ({memory.kind}, {memory.memory_class.name.lower()}): {size}"
+    for pinned in image.pinned:
+        yield f"  pinned: bytes {pinned.low} to {pinned.high} of every {pinned.kind}"
     yield "units"
     for number, unit in enumerate(image.units):
         yield f"  {number} {unit.name} ({unit.kind}, core {unit.core}, corelet {unit.corelet})"

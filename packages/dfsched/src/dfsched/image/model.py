@@ -324,6 +324,16 @@ class Relocation:
 
 
 @attrs.frozen
+class PinnedRange:
+    """Bytes `low` to below `high` of every scratchpad of a kind: what a program leaves there, others may
+    read."""
+
+    kind: str
+    low: int
+    high: int
+
+
+@attrs.frozen
 class DebugEntry:
     """Instruction `index` of unit program `unit_program` (in order over all programs) comes from
     `file`:`line`."""
@@ -369,6 +379,7 @@ class Image:
     relocations: tuple[Relocation, ...] = ()
     f16_format: str = "ieee"
     debug: tuple[DebugEntry, ...] = ()
+    pinned: tuple[PinnedRange, ...] = ()
     extra: tuple[ExtraSection, ...] = ()
 
     @property

@@ -115,6 +115,9 @@ def _hardware(image: Image) -> Iterator[str]:
             yield f"memory '{memory.name}' needs {memory.used_bytes} bytes but has {memory.size_bytes}"
         if memory.memory_class is MemoryClass.SCRATCHPAD and memory.core < 0:
             yield f"scratchpad '{memory.name}' has no core"
+    for pinned in image.pinned:
+        if not pinned.kind or not 0 <= pinned.low < pinned.high < 1 << 64:
+            yield f"bytes {pinned.low} to {pinned.high} of '{pinned.kind}' are no range to pin"
     pairs = [(fifo.source, fifo.target) for fifo in image.fifos]
     if len(set(pairs)) < len(pairs):
         yield "two FIFOs join the same units"

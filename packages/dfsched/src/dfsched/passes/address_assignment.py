@@ -6,7 +6,8 @@ scratchpad and below start afresh in every program; memories above keep counting
 buffer touches a range that the kernel pins: any view in the memory at a constant address, and the module
 attribute ``ktdp.scratchpad_keepout``. Addresses are aligned so that every unit may use any access to the
 buffer. Every buffer has its own place as long as there is room; otherwise buffers that are never live at
-the same time share space. Allocations without a memory space stay.
+the same time share space. Allocations without a memory space stay. The module tells the pinned ranges
+(`dfsched.pinned.PINNED`), where there are any.
 
 Before::
 
@@ -20,8 +21,7 @@ After::
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from dfsched.architecture import Architecture, Kind, MemoryTracker, kind_text
 from dfsched.architecture.kinds import kind_of
@@ -30,21 +30,19 @@ from dfsched.errors import AddressError, ArchitectureError
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.buffer_packing import Buffer, live_ranges, packed
 from dfsched.passes.build import index_constant
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
-from dfsched.passes.index_arithmetic import expand
+from dfsched.passes.errors import ScheduleError
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks
-from ktir.affine import Sym, interval, linear
-from ktir.attributes import ArrayAttr, IntegerAttr
-from ktir.dialects import affine, arith, func, ktdp, memref
+from dfsched.passes.pinned_ranges import pinned_ranges
+from dfsched.pinned import Pinned, with_pinned
+from ktir.affine import Sym, linear
+from ktir.attributes import IntegerAttr
+from ktir.dialects import affine, arith, func, memref
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
 from ktir.errors import Diagnostic, Note
-from ktir.grid import grid_of
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, bit_width
 
-__all__ = ["PASS", "pinned_ranges", "run"]
-
-KEEPOUT = "ktdp.scratchpad_keepout"
+__all__ = ["PASS", "run"]
 
 
 def run(module: Module, context: PassContext) -> Module:
@@ -57,12 +55,10 @@ def run(module: Module, context: PassContext) -> Module:
     if findings:
         total = f"{len(findings)} buffers could not be given an address"
         raise ScheduleError((*findings, Diagnostic(total, module.location)))
-    return new
+    return with_pinned(new, pinned)
 
 
 PASS = Pass("address-assignment", Group.SCHEDULER, run, "a fixed address for every buffer")
-
-Pinned = dict[Kind, list[tuple[int, int]]]
 
 
 def _in_module(
@@ -218,60 +214,3 @@ def _addresses(
         ]
         findings.append(Diagnostic(str(failure), op.location, notes=tuple(notes)))
     return found
-
-
-def pinned_ranges(module: Module, architecture: Architecture) -> Pinned:
-    """Byte ranges of the scratchpad that the kernel itself uses, by memory kind.
-
-    `UnsupportedKernel` when a view's place in the scratchpad is not known at compile time.
-    """
-    pinned: Pinned = {}
-    definitions = Definitions(module)
-    for op in module.walk():
-        if not isinstance(op, ktdp.ConstructMemoryView):
-            continue
-        if not architecture.is_per_core_scratchpad(op.memory_space):
-            continue
-        pinned.setdefault(architecture.memory_kind(op.memory_space), []).append(_view_range(op, definitions))
-    for low, high in _keepout(module.attributes.get(KEEPOUT)):
-        for memory in architecture.memories:
-            if architecture.is_per_core_scratchpad(memory.kind):
-                pinned.setdefault(memory.kind, []).append((low, high))
-    return {kind: sorted(set(ranges)) for kind, ranges in pinned.items()}
-
-
-def _view_range(view: ktdp.ConstructMemoryView, definitions: Definitions) -> tuple[int, int]:
-    type = view.result.type
-    assert isinstance(type, MemRefType)
-    size = (bit_width(type.element) + 7) // 8
-    expr, leaves = expand(view.offset, definitions)
-    bounds = []
-    for leaf in leaves:
-        if not isinstance(definitions.definer(leaf), ktdp.GetComputeTileId):
-            raise UnsupportedKernel.at(
-                view.location, "a view in the scratchpad must start at an address known at compile time"
-            )
-        bounds.append((0, _tiles(view, definitions) - 1))
-    low, high = interval(expr, bounds)
-    last = sum(
-        max(0, extent - 1) * stride
-        for extent, stride in zip(view.static_sizes, view.static_strides, strict=True)
-    )
-    return low * size, (high + last + 1) * size
-
-
-def _tiles(view: Operation, definitions: Definitions) -> int:
-    return math.prod(
-        math.prod(grid_of(ancestor) or ())
-        for ancestor in definitions.ancestors(view)
-        if isinstance(ancestor, func.Func)
-    )
-
-
-def _keepout(attribute: object) -> Iterable[tuple[int, int]]:
-    if not isinstance(attribute, ArrayAttr):
-        return
-    for entry in attribute:
-        match entry:
-            case ArrayAttr(elements=(IntegerAttr(value=low), IntegerAttr(value=high))):
-                yield low, high

@@ -26,12 +26,12 @@ from dfsched import policies
 from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, LoopTypeAttr, Pipeline
-from dfsched.passes.address_assignment import pinned_ranges
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag
+from dfsched.passes.pinned_ranges import pinned_ranges
 from dfsched.passes.simplify_loops import static_trips
 from dfsched.plan import PLAN, NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
 from ktir.attribute import Attribute

@@ -72,6 +72,7 @@ class _Kernel:
             tuple(tables.shuffles),
             tuple(tables.opaques),
             f16_format=self.files.f16_format,
+            pinned=self.files.pinned,
         )
 
     # -- host-like interpretation

@@ -9,6 +9,8 @@ import attrs
 
 import ktir
 from dfsched.dialects.dataflow import ProgramUnit
+from dfsched.image import PinnedRange
+from dfsched.pinned import pinned_of
 from ktir.attributes import StringAttr
 from ktir.dialects.func import Call, Func
 from ktir.ir import Operation
@@ -21,12 +23,14 @@ GLOBAL = "global.mlir"
 class DataflowFiles:
     """All functions of a kernel's DataflowIR by name, wherever they stand.
 
-    `kernel` is the function that no other calls; `f16_format` the module attribute (``"ieee"`` without).
+    `kernel` is the function that no other calls; `f16_format` the module attribute (``"ieee"`` without);
+    `pinned` are the ranges of scratchpads that its programs share.
     """
 
     kernel: Func
     functions: Mapping[str, Func]
     f16_format: str
+    pinned: tuple[PinnedRange, ...] = ()
 
     @classmethod
     def of(cls, modules: Mapping[str, ktir.Module]) -> DataflowFiles:
@@ -50,7 +54,7 @@ class DataflowFiles:
         if len(roots) != 1:
             names = ", ".join(f.symbol for f in roots) or "none"
             raise UnsupportedError(f"DataflowIR with exactly one kernel; found {names}")
-        return cls(roots[0], functions, format)
+        return cls(roots[0], functions, format, _pinned(modules))
 
     @classmethod
     def load(cls, folder: Path) -> DataflowFiles:
@@ -64,6 +68,20 @@ class DataflowFiles:
             if path.name not in ("schedule.mlir", "kernel.mlir")
         }
         return cls.of(modules)
+
+
+def _pinned(modules: Mapping[str, ktir.Module]) -> tuple[PinnedRange, ...]:
+    """What any of the files pins, each range once."""
+    found: dict[PinnedRange, None] = {}
+    for module in modules.values():
+        try:
+            pinned = pinned_of(module)
+        except ValueError as error:
+            raise UnsupportedError(str(error)) from None
+        found.update(
+            (PinnedRange(kind, low, high), None) for kind, ranges in pinned.items() for low, high in ranges
+        )
+    return tuple(found)
 
 
 def is_program(function: Operation) -> bool:

@@ -30,6 +30,9 @@ def check_fit(image: im.Image, architecture: Architecture) -> None:
         _require(-1 <= unit.core < architecture.cores, unit.name, f"there is no core {unit.core}")
     for memory in image.memories:
         _memory(memory, architecture)
+    for pinned in image.pinned:
+        where = f"pinned range {pinned.low} to {pinned.high}"
+        _require(architecture.is_memory(pinned.kind), where, f"there is no memory of kind '{pinned.kind}'")
     registers = image.coordinator.scalar_registers
     _require(registers <= MAX_REGISTERS, "coordinator", f"{registers} registers, more than {MAX_REGISTERS}")
     for number, generator in enumerate(image.generators):

@@ -98,12 +98,16 @@ class Machine:
         return _Run(self, image, cells, memory, options).run()
 
     def scratchpad(self, image: im.Image, memory: im.Memory) -> Scratchpads:
-        """The scratchpads of a kind and corelet, of the size that the device has, made at first use."""
+        """The scratchpads of a kind and corelet, of the size that the device has, made at first use.
+
+        What the image pins there, its programs may hand to each other.
+        """
         key = memory.kind, memory.corelet
         found = self.scratchpads.get(key)
         if found is None:
             size = self.architecture.memory(memory.kind).size or 0
             found = self.scratchpads[key] = Scratchpads(memory.kind, self.architecture.cores, size)
+        found.pin(tuple((held.low, held.high) for held in image.pinned if held.kind == memory.kind))
         return found
 
 

@@ -110,17 +110,27 @@ class Scratchpads:
 
     `owner` tells for every stick which program of which launch wrote it last (0: nobody): reading a stick
     that nobody wrote, or that holds a temporary of another program, is a fault (readings 8 and 11).  A
-    partial store to a stick of somebody else zero-fills its rest.  `pinned` ranges are exempt from the
-    second rule.
+    partial store to a stick of somebody else zero-fills its rest.  Pinned bytes are everybody's: what another
+    program wrote there may be read, and stays when the rest of its stick is filled.
     """
 
-    def __init__(self, name: str, cores: int, size: int, pinned: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(self, name: str, cores: int, size: int) -> None:
         self.name = name
         self.size = size
         # never-written bytes need no fill value: reading one is a fault; zeros are mapped lazily
         self.data = np.zeros((cores, size), np.uint8)
         self.owner = np.zeros((cores, -(-size // STICK_BYTES)), np.int32)
-        self.pinned = pinned
+        self._pinned: tuple[tuple[int, int], ...] = ()
+        self._is_pinned = np.zeros(0, np.bool_)
+
+    def pin(self, ranges: tuple[tuple[int, int], ...]) -> None:
+        """From now on these byte ranges are pinned, and no others."""
+        if ranges == self._pinned:
+            return
+        self._pinned = ranges
+        self._is_pinned = np.zeros(self.size if ranges else 0, np.bool_)
+        for low, high in ranges:
+            self._is_pinned[low:high] = True
 
     def _check(
         self, cores: npt.NDArray[np.int64], base: Scalar, footprint: Footprint, verb: str, site: Site
@@ -160,35 +170,38 @@ class Scratchpads:
                 return copied
         addresses = spread(base, len(cores))[:, None] + footprint.offsets
         owners = self.owner[cores[:, None], addresses // STICK_BYTES]
-        if (owners != epoch).any():
-            self._refuse(cores, addresses, owners, epoch, site)
+        bad = owners != epoch
+        if self._pinned:
+            bad &= (owners == 0) | ~self._is_pinned[addresses]
+        if bad.any():
+            self._refuse(cores, addresses, owners, bad, site)
         wide = spread(base, len(cores))[:, None] + footprint.bytes
         found: Array = self.data[cores[:, None], wide]
         return found
 
     def _refuse(
-        self, cores: npt.NDArray[np.int64], addresses: Array, owners: Array, epoch: int, site: Site
+        self, cores: npt.NDArray[np.int64], addresses: Array, owners: Array, bad: Array, site: Site
     ) -> None:
-        for row, column in zip(*np.nonzero(owners != epoch), strict=True):
-            address, core = int(addresses[row, column]), int(cores[row])
-            where = f"{self.name} of core {core}"
-            if owners[row, column] == 0:
-                raise UnwrittenReadFault(
-                    f"read of {where} at {address:#x}, which nobody has written",
-                    site=site,
-                    memory=where,
-                    address=address,
-                    size=1,
-                )
-            if not any(low <= address < high for low, high in self.pinned):
-                raise StaleReadFault(
-                    f"read of {where} at {address:#x}, which holds a temporary of another program",
-                    site=site,
-                    memory=where,
-                    address=address,
-                    size=1,
-                    owner=str(int(owners[row, column])),
-                )
+        """Raise for the first bad byte."""
+        row, column = (int(found[0]) for found in np.nonzero(bad))
+        address, core, owner = int(addresses[row, column]), int(cores[row]), int(owners[row, column])
+        where = f"{self.name} of core {core}"
+        if owner == 0:
+            raise UnwrittenReadFault(
+                f"read of {where} at {address:#x}, which nobody has written",
+                site=site,
+                memory=where,
+                address=address,
+                size=1,
+            )
+        raise StaleReadFault(
+            f"read of {where} at {address:#x}, which holds a temporary of another program",
+            site=site,
+            memory=where,
+            address=address,
+            size=1,
+            owner=str(owner),
+        )
 
     def store(
         self,
@@ -222,10 +235,15 @@ class Scratchpads:
         self.data[cores[:, None], wide] = data
 
     def _claim(self, cores: npt.NDArray[np.int64], sticks: Iterable[int], epoch: int) -> None:
-        """Sticks of somebody else (or nobody) become this program's, and zero."""
+        """Sticks of somebody else (or nobody) become this program's, and zero but for pinned bytes."""
         for stick in sticks:
             foreign = cores[self.owner[cores, stick] != epoch]
-            self.data[foreign, stick * STICK_BYTES : (stick + 1) * STICK_BYTES] = 0
+            span = slice(stick * STICK_BYTES, (stick + 1) * STICK_BYTES)
+            if self._is_pinned[span].any():
+                rest = np.flatnonzero(~self._is_pinned[span]) + span.start
+                self.data[foreign[:, None], rest] = 0
+            else:
+                self.data[foreign, span] = 0
             self.owner[foreign, stick] = epoch
 
 
