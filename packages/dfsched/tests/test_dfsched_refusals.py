@@ -10,13 +10,15 @@ import ktir
 HEADER = """\
 #id1 = affine_map<(i) -> (i)>
 #id2 = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
 #g2 = affine_set<(g) : (g >= 0, -g + 1 >= 0)>
 #four = affine_set<(i)[g] : (i - 4 * g >= 0, -i + 4 * g + 3 >= 0)>
 #a = affine_map<(d0, d1, d2) -> (d0, d2)>
 #b = affine_map<(d0, d1, d2) -> (d2, d1)>
 #c = affine_map<(d0, d1, d2) -> (d0, d1)>
 func.func @k(%v: memref<96xf16>, %table: memref<5x3xi32>, %pool: memref<12x8x16xf16>, %i: index, %p: i1,
-             %x: tensor<8x8xf16>, %e: tensor<8x8xf16>, %w: tensor<8xf16>, %s: tensor<f16>) {
+             %x: tensor<8x8xf16>, %e: tensor<8x8xf16>, %w: tensor<8xf16>, %s: tensor<f16>,
+             %stick: tensor<64xf16>) {
 """
 
 FUTURE = "!ktdp.tile_future<tensor<8xf16>, groups = #g2>"
@@ -90,6 +92,20 @@ CASES: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         ": <(tensor<8xf16>), groups = #g2> -> tensor<8xf16>\n",
         [PRODUCED, ("communication between tiles is", "ktdp.inter_tile_consume", 4, 8)],
     ),
+    "moments of rows": (
+        '  %m, %q = linalg.generic {indexing_maps = [#id2, #row, #row], iterator_types = ["parallel", '
+        f'"reduction"]}} ins(%x : {T}) outs(%w, %w : tensor<8xf16>, tensor<8xf16>) {{\n'
+        "  ^bb0(%l: f16, %o: f16, %p2: f16):\n"
+        "    %a, %b = spyreop.exx2 %l : f16\n"
+        "    linalg.yield %a, %b : f16, f16\n"
+        "  } -> (tensor<8xf16>, tensor<8xf16>)\n",
+        [("moments of rows are", "spyreop.exx2", 2, 14)],
+    ),
+    "reductions within a stick": (
+        "  %y = spyreop.slice_reduction %stick {reduction_kind = #spyreop.reduction_kind<add>, "
+        "reduction_scope = #spyreop.reduction_scope<in_slice>} : tensor<64xf16> -> tensor<64xf16>\n",
+        [("reductions within a stick are", "spyreop.slice_reduction", 0, 8)],
+    ),
     "tensors that are put together": (
         f"  %y = tensor.insert_slice %x into %x[0, 0] [8, 8] [1, 1] : {T} into {T}\n",
         [("tensors that are put together are", "tensor.insert_slice", 0, 8)],
@@ -115,7 +131,7 @@ def test_refused_at_its_place(name: str) -> None:
         (f"'{op}': {subject} not supported yet", ("kernel.mlir", first + line, column))
         for subject, op, line, column in expected
     ]
-    assert f"kernel.mlir:{first}:" in str(caught.value)
+    assert str(caught.value).startswith(f"kernel.mlir:{first + expected[0][2]}:{expected[0][3]}: error: ")
 
 
 def test_matrices_and_vectors_in_generics_are_reductions() -> None:

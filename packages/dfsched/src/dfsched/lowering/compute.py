@@ -19,7 +19,7 @@ from dfsched.lowering.whole_buffers import checked_combine
 from ktir.affine import AffineMap, Const
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, DictAttr, FloatAttr, IntegerAttr, StringAttr, TypeAttr
-from ktir.dialects import arith, linalg
+from ktir.dialects import arith, linalg, spyreop
 from ktir.ir import Operation, Value
 from ktir.types import FloatType, IntegerType, ShapedType, Type, VectorType, bit_width
 
@@ -179,7 +179,7 @@ class Computation:
         return self.unit.emit(vc.Shuffle.of(zero, type, (-1,), type.num_elements(), variables=(scalar,)))
 
     def scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
-        if isinstance(op, arith.Constant):
+        if isinstance(op, arith.Constant | spyreop.Constant):
             return self.splat(op.value, lanes, op)
         if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
             raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")

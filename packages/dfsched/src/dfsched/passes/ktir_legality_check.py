@@ -36,6 +36,11 @@ NOT_BUILT = {
     "linalg.matvec": "matrix products are",
     "linalg.vecmat": "matrix products are",
     "linalg.dot": "matrix products are",
+    "spyreop.exx2": "moments of rows are",
+    "spyreop.exx2_fused": "packed moments of rows are",
+    "spyreop.exx2_zeromean_fused": "packed moments of rows are",
+    "spyreop.layernormscale_fused": "packed moments of rows are",
+    "spyreop.slice_reduction": "reductions within a stick are",
 }
 """Operations that are legal KTIR but that no pass lowers yet, with the subject of the message."""
 

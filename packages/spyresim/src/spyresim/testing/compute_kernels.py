@@ -12,7 +12,7 @@ import attrs
 
 from spyresim.testing.text import dims, function, load, store, tile, view
 
-__all__ = ["KERNELS", "Array", "kernel"]
+__all__ = ["KERNELS", "SOFTMAX", "Array", "chain", "generic", "kernel", "reduction", "row_kernel"]
 
 
 @attrs.frozen
@@ -129,7 +129,7 @@ def generic(
     )
 
 
-def _row_kernel(
+def row_kernel(
     body: Sequence[str], shape: tuple[int, int] = (4, 136), type: str = "f16", **more: Array
 ) -> str:
     """A kernel over rows: ``R`` is the type of one value per row, ``M`` that of the tile."""
@@ -246,9 +246,9 @@ def _reductions() -> dict[str, str]:
 def _rows() -> dict[str, str]:
     weights = Array((136,), "f32", False)
     return {
-        "row softmax": _row_kernel(SOFTMAX),
-        "row softmax of whole vectors": _row_kernel(SOFTMAX, (2, 128)),
-        "layer norm": _row_kernel(LAYER_NORM, type="f32", g=weights, h=weights),
+        "row softmax": row_kernel(SOFTMAX),
+        "row softmax of whole vectors": row_kernel(SOFTMAX, (2, 128)),
+        "layer norm": row_kernel(LAYER_NORM, type="f32", g=weights, h=weights),
     }
 
 
