@@ -141,9 +141,7 @@ class _Storing:
         31)."""
         state, store = now.src[0], now.src[1]
         old = node.src[0]
-        # a CONTIGUOUS that turned out to be storage already is another name of it: others may read that
-        alias = old.op is Ops.CONTIGUOUS and state.op in (Ops.BUFFER, Ops.UNSHARD)
-        owns = storage.is_state(state) and not alias
+        owns = storage.is_state(state) and not _is_alias(old, state)
         in_place = owns and not _old_bytes_are_needed(old, node, self.roots)
         if store.op is not Ops.STORE or len(now.src) != 2:
             if store.op is not Ops.CALL or not in_place:
@@ -159,6 +157,11 @@ class _Storing:
         self.stored[node] = buffer
         self.effects[now] = None
         return now
+
+
+def _is_alias(old: UOp, state: UOp) -> bool:
+    """A CONTIGUOUS that turned out to be storage already is another name of it: others may read that."""
+    return old.op is Ops.CONTIGUOUS and state.op in (Ops.BUFFER, Ops.UNSHARD)
 
 
 def _is_plain_mark(node: UOp) -> bool:

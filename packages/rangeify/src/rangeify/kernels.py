@@ -71,11 +71,7 @@ def _split(x: UOp) -> UOp | None:
     for node in _walk(x):
         if node.op in _STATES and not node.is_variable:
             storage = storage_of(node)
-            if states.setdefault(storage, node) is not node:
-                raise CycleError(
-                    f"cycle detected while indexing {storage.op.name} {storage.buf_uop.arg.slot}: one kernel "
-                    "would read two states of one buffer; store the older one with contiguous() first"
-                )
+            _check_one_state(states.setdefault(storage, node), node)
             if storage not in arguments:
                 arguments[storage] = storage.param_like(len(arguments))
             mapping[node] = arguments[storage]
@@ -92,6 +88,16 @@ def _split(x: UOp) -> UOp | None:
     _check_self_reads(effect)
     name = kernel_name(outer, tuple(reduced))
     return effect.sink(arg=KernelInfo(name)).call(*states.values())
+
+
+def _check_one_state(first: UOp, second: UOp) -> None:
+    """A kernel reads each buffer in one state."""
+    if first is not second:
+        storage = storage_of(first)
+        raise CycleError(
+            f"cycle detected while indexing {storage.op.name} {storage.buf_uop.arg.slot}: one kernel "
+            "would read two states of one buffer; store the older one with contiguous() first"
+        )
 
 
 def _check_self_reads(effect: UOp) -> None:

@@ -56,8 +56,9 @@ def clear_schedule_cache() -> None:
         _cache.clear()
 
 
-def lower_sink(body: UOp, config: Config) -> Lowered:
-    """Lower the SINK of a call body; every stage in the order of scheduler spec 1, without the cache."""
+def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, str]]:
+    """The SINK of a call body as kernels over states of storage, not yet in order, and why each ALLOC slot is
+    there. Every stage in the order of scheduler spec 1."""
     if config.fusion == "profit":
         raise UnsupportedError(f'Config.fusion="{config.fusion}"')
     devices = DeviceLowering(config, lambda inner, c: lower_body(inner, c).linear, _local_storage(body))
@@ -69,8 +70,13 @@ def lower_sink(body: UOp, config: Config) -> Lowered:
     if config.max_kernel_buffers:
         fused = limit_buffers(fused, config.max_kernel_buffers)
     stored, allocation = stage_to_storage(fused)
-    reasons = {**devices.reasons, **allocation.reasons}
-    return Lowered(create_schedule(split_kernels(stored)), reasons)
+    return split_kernels(stored), {**devices.reasons, **allocation.reasons}
+
+
+def lower_sink(body: UOp, config: Config) -> Lowered:
+    """Lower the SINK of a call body, without the cache."""
+    graph, reasons = kernel_graph(body, config)
+    return Lowered(create_schedule(graph), reasons)
 
 
 def _local_storage(body: UOp) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 
 import attrs
@@ -35,31 +36,33 @@ def _kernels(state: UOp) -> tuple[UOp, ...]:
     return tuple(s for s in state.src[1:] if s.op is Ops.CALL) if state.op is Ops.AFTER else ()
 
 
-@attrs.define
-class _Graph:
-    """Kernels with edges to those that must come later; parallel edges are kept once."""
+class Hazard(enum.Enum):
+    """Why one kernel comes before another."""
 
-    successors: dict[UOp, dict[UOp, None]] = attrs.field(factory=dict)
-    waits: dict[UOp, int] = attrs.field(factory=dict)
+    RAW = "the later one reads what the earlier one writes"
+    WAR = "the later one overwrites what the earlier one reads"
+
+
+@attrs.define
+class Dependencies:
+    """Kernels in order of discovery, each with those that must come later and why."""
+
+    successors: dict[UOp, dict[UOp, Hazard]] = attrs.field(factory=dict)
 
     def add(self, kernel: UOp) -> None:
-        if kernel not in self.successors:
-            self.successors[kernel] = {}
-            self.waits[kernel] = 0
+        self.successors.setdefault(kernel, {})
 
-    def edge(self, before: UOp, after: UOp) -> None:
+    def edge(self, before: UOp, after: UOp, hazard: Hazard) -> None:
         self.add(before)
         self.add(after)
-        if before is not after and after not in self.successors[before]:
-            self.successors[before][after] = None
-            self.waits[after] += 1
+        if before is not after:
+            self.successors[before].setdefault(after, hazard)
 
 
-def create_schedule(graph: UOp) -> UOp:
-    """LINEAR of the kernel calls on plain storage, every reader after the writer of the state that it reads
-    and before the writer that supersedes it. Raises :class:`CycleError` naming the kernels when there is
-    no order."""
-    result = _Graph()
+def dependencies(graph: UOp) -> Dependencies:
+    """The edges of a kernel graph: every reader after the writer of the state that it reads and before the
+    writer that supersedes it."""
+    result = Dependencies()
     reads: list[tuple[UOp, UOp, UOp]] = []  # (kernel, state after it, state that it reads)
     writes: dict[UOp, dict[UOp, UOp]] = {}  # state -> kernels that supersede it -> state after them
     for state in graph.toposort(enter_calls=False):
@@ -80,16 +83,22 @@ def create_schedule(graph: UOp) -> UOp:
             for read in (s for a in kernel.src[1:] if _is_storage(a) for s in states_of(a)):
                 reads.append((kernel, state, read))
                 for before in _kernels(read):
-                    result.edge(before, kernel)
+                    result.edge(before, kernel, Hazard.RAW)
             for dependency in waited:
                 for before in _kernels(dependency):
-                    result.edge(before, kernel)
+                    result.edge(before, kernel, Hazard.RAW)
     for reader, after, state in reads:
         for writer, superseding in writes.get(state, {}).items():
             # a kernel that is (also) the writer, or that the reader waits for, is not held back by it
             if writer is not reader and superseding is not after and writer not in reader.backward_slice:
-                result.edge(reader, writer)
-    return UOp(Ops.LINEAR, None, tuple(_on_storage(k) for k in _sorted(result)))
+                result.edge(reader, writer, Hazard.WAR)
+    return result
+
+
+def create_schedule(graph: UOp) -> UOp:
+    """LINEAR of the kernel calls on plain storage in an order that keeps all :func:`dependencies`. Raises
+    :class:`CycleError` naming the kernels when there is none."""
+    return UOp(Ops.LINEAR, None, tuple(_on_storage(k) for k in in_order(dependencies(graph))))
 
 
 def _on_storage(kernel: UOp) -> UOp:
@@ -102,8 +111,12 @@ def _is_storage(argument: UOp) -> bool:
     return not argument.is_variable and argument.op is not Ops.CONST
 
 
-def _sorted(graph: _Graph) -> list[UOp]:
-    waits = dict(graph.waits)
+def in_order(graph: Dependencies) -> list[UOp]:
+    """The kernels, each as soon as all that must come before it are there."""
+    waits = dict.fromkeys(graph.successors, 0)
+    for later in graph.successors.values():
+        for kernel in later:
+            waits[kernel] += 1
     ready = deque(k for k, n in waits.items() if n == 0)
     order = []
     while ready:

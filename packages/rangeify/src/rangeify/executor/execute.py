@@ -68,7 +68,13 @@ def execute(
     arena = np.full(schedule.arena.nbytes + 2 * _GUARD, _POISON, np.uint8)
     memory = [_allocate(i, buffer, schedule, given, arena) for i, buffer in enumerate(schedule.buffers)]
     rng = None if order is None else np.random.default_rng(order)
+    born: set[int] = set()
     for item in schedule.items:
+        for b in set(item.touched) - born:
+            # what stood at the place of a temporary before its life is no value of it
+            if schedule.buffers[b].role is Role.TEMPORARY:
+                memory[b].reshape(-1).view(np.uint8)[...] = _POISON
+            born.add(b)
         if isinstance(item, Copy):
             _copy(item, memory)
             continue
