@@ -9,11 +9,14 @@ from dfsched.dialects.ktdf import (
     BufferPhase,
     DataTransfer,
     DeriveSize,
+    FifoAllocate,
     FifoSlotType,
     LinearizeIndex,
     Parallel,
     SelectMemref,
 )
+from dfsched.passes.simplify_loops import simplify_loops
+from ktir import transforms
 from ktir.attributes import index_attr
 
 ARGUMENTS = (
@@ -67,6 +70,29 @@ def test_reads_and_writes_print_the_stripped_type() -> None:
     stripped = full.replace("!ktdf.fifo.slot<", "<")
     assert round_trip(full) == round_trip(stripped)
     assert ' : <"A" -> "B", 32xf16> -> tensor<4x8xf16>' in round_trip(full)
+
+
+def test_slots_that_nobody_uses() -> None:
+    """Checklist D5: the allocation goes, unless one of its slots is used."""
+    pair = '%a:2 = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"A" -> "B", 32xf16>, !ktdf.fifo.slot<"A" -> "B", 32xf16>'
+    assert not any(isinstance(op, FifoAllocate) for op in transforms.canonicalize(parse(pair)).walk())
+    used = pair + '\nktdf.write_to_fifo %v, %a#1 : tensor<4x8xf16>, <"A" -> "B", 32xf16>'
+    (kept,) = [op for op in transforms.canonicalize(parse(used)).walk() if isinstance(op, FifoAllocate)]
+    assert len(kept.slots) == 2
+
+
+def test_what_is_never_the_same_twice() -> None:
+    """Checklist D8."""
+    size = "ktdf.tiling.reserve_size {divisibility = 2 : index, min_value = 1 : index} : index"
+    lines = ["%k0 = ktdf.create_token : !ktdf.token", "%k1 = ktdf.create_token : !ktdf.token"]
+    lines += [
+        f"%s0 = {size}",
+        f"%s1 = {size}",
+        '"test.use"(%k0, %k1, %s0, %s1) : (!ktdf.token, !ktdf.token, index, index) -> ()',
+    ]
+    merged = transforms.cse(parse("\n".join(lines)))
+    (use,) = [op for op in merged.walk() if op.name == "test.use"]
+    assert len(set(use.operands)) == 4
 
 
 def test_dynamic_slots_need_sizes() -> None:
@@ -230,6 +256,13 @@ def test_buffer_phases_and_selects() -> None:
     assert op.fold((index_attr(1), None, None)) == [op.candidates[1]]
     assert op.fold((index_attr(2), None, None)) is None
     assert first(module, BufferPhase).fold((index_attr(7),)) == [index_attr(0)]
+    mixed = parse(
+        "%c = arith.constant 3 : index\n%p = ktdf.buffer_phase(%i, %c, %n) {num_phases = 2 : i64} : index\n"
+        + select
+        + '\n"test.use"(%x) : (memref<4x32xf16, "L1">) -> ()'
+    )
+    phase_of = first(simplify_loops(mixed), BufferPhase)
+    assert [value.name for value in phase_of.operands] == ["i", "n"]
 
 
 def test_discardable_attributes_survive() -> None:
@@ -255,6 +288,61 @@ def test_opaque_round_trips() -> None:
         "outs(%v : tensor<4x8xf16>)"
     )
     assert '"RSQRT" -> tensor<4x8xf16> ins(' in text
+
+
+INDIRECT = """ktdf.ind_data_transfer
+  ind_src = {}
+  dir_src = {}
+  ind_dst = {}
+  dir_dst = {}
+  : {}"""
+TABLE = 'memref<16xindex, "IAB">'
+MEMORY = 'memref<4x32xf16, "L1">'
+SLOT = '!ktdf.fifo.slot<"A" -> "B", 32xf16>'
+IAB = f"%iab = memref.alloc() : {TABLE}\n"
+
+
+def indirect(ind_src: str, dir_src: str, ind_dst: str, dir_dst: str, types: str) -> str:
+    return IAB + INDIRECT.format(ind_src, dir_src, ind_dst, dir_dst, types)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        indirect("%iab[%i]", "%g[%n, 0] size [1, 32]", "none", "%m[0, 0] size [1, 32]",
+                 f'{TABLE}, memref<64x32xf16, "DDR">, none, {MEMORY}'),
+        indirect("%iab[%i]", "%m[%n * 2, 0] size [1, 32]", "none", "%s size [32]", f"{TABLE}, {MEMORY}, none, {SLOT}"),
+        indirect("none", "%s size [32]", "%iab[%n]", "%m[0, 0] size [1, 32]", f"none, {SLOT}, {TABLE}, {MEMORY}"),
+    ],
+    ids=["gather", "gather to a slot", "scatter from a slot"],
+)  # fmt: skip
+def test_indirect_transfers_round_trip(text: str) -> None:
+    """Checklist D27: a table for one side; the other one may be a queue."""
+    printed = round_trip(text)
+    assert all(line.strip().replace("%iab", "%alloc") in printed for line in text.splitlines()[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (indirect("%iab[%i]", "%m[0, 0] size [1, 32]", "%iab[%n]", "%m[0, 0] size [1, 32]",
+                  f"{TABLE}, {MEMORY}, {TABLE}, {MEMORY}"), "exactly one of ind_src and ind_dst must be present"),
+        (indirect("none", "%m[0, 0] size [1, 32]", "none", "%m[0, 0] size [1, 32]", f"none, {MEMORY}, none, {MEMORY}"),
+         "exactly one of ind_src and ind_dst must be present"),
+        (indirect("%iab[%i]", "%s size [32]", "none", "%m[0, 0] size [1, 32]", f"{TABLE}, {SLOT}, none, {MEMORY}"),
+         "dir_src must be a memref where ind_src is present"),
+        (indirect("none", "%m[0, 0] size [1, 32]", "%iab[%i]", "%s size [32]", f"none, {MEMORY}, {TABLE}, {SLOT}"),
+         "dir_dst must be a memref where ind_dst is present"),
+        (indirect("%m[%i]", "%m[0, 0] size [1, 32]", "none", "%s size [32]", f"{MEMORY}, {MEMORY}, none, {SLOT}"),
+         "ind_src must be a one-dimensional memref of index"),
+        (indirect("%iab[%i]", "%m[0, 0] size [1]", "none", "%s size [32]", f"{TABLE}, {MEMORY}, none, {SLOT}"),
+         "source has 1 sizes, but the memref has rank 2"),
+    ],
+    ids=["both", "neither", "gather from a slot", "scatter to a slot", "no table", "sizes"],
+)  # fmt: skip
+def test_indirect_transfers_that_are_refused(text: str, message: str) -> None:
+    """Checklist D27."""
+    assert message in messages(text)
 
 
 def test_lowering_dialect_round_trips() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import ktir
+from ktir import transforms
 from ktir.attributes import IntegerAttr
 from ktir.types import IntegerType
 
@@ -111,3 +112,15 @@ def test_one_known_side_folds_only_where_all_values_agree(name: str) -> None:
                     continue  # undefined: any result will do
                 given = result.value if isinstance(result, IntegerAttr) else pair[op.operands.index(result)]
                 assert wrapped(value) == given, pair
+
+
+def test_allocations_that_nobody_uses() -> None:
+    """Nothing is left of one without users; one that is freed stays."""
+    module = ktir.parse("""func.func @f() {
+      %a = memref.alloc() : memref<4xf16>
+      %b = memref.alloc() : memref<4xf16>
+      memref.dealloc %b : memref<4xf16>
+      return
+    }""")
+    text = ktir.print_module(transforms.canonicalize(module))
+    assert text.count("memref.alloc()") == text.count("memref.dealloc") == 1

@@ -1,4 +1,4 @@
-"""Loops of one trip are opened, loops of no trip vanish, constants enter transfer maps.
+"""Loops of one trip are opened, loops of no trip vanish, constants enter transfer maps and leave phases.
 
 A loop whose bounds are constants and that runs once is replaced by its body, with the variable equal to
 the lower bound; one that never runs is removed. Constant subscripts of transfers move into the maps,
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfsched.dialects.ktdf import DataTransfer
+from dfsched.dialects.ktdf import BufferPhase, DataTransfer
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.normalize_scf_for_loops import with_subscripts
@@ -37,7 +37,7 @@ def simplify_loops(module: Module) -> Module:
     definitions = Definitions(opened)
 
     def fold(operations: Sequence[Operation]) -> list[Operation]:
-        return [_folded(op, definitions) if isinstance(op, DataTransfer) else op for op in operations]
+        return [_folded(op, definitions) for op in operations]
 
     new = dce(rewrite_blocks(opened, fold))
     assert isinstance(new, Module)
@@ -64,7 +64,18 @@ def _opened(op: Operation, definitions: Definitions) -> list[Operation]:
     return [substitute(inner, mapping) for inner in op.body.block.operations[:-1]]
 
 
-def _folded(transfer: DataTransfer, definitions: Definitions) -> DataTransfer:
+def _folded(op: Operation, definitions: Definitions) -> Operation:
+    match op:
+        case DataTransfer():
+            return _folded_transfer(op, definitions)
+        case BufferPhase():
+            varying = [value for value in op.indices if constant_value(value, definitions) is None]
+            return op.replace(operands=varying) if 0 < len(varying) < len(op.indices) else op
+        case _:
+            return op
+
+
+def _folded_transfer(transfer: DataTransfer, definitions: Definitions) -> DataTransfer:
     constants = {
         value: number
         for value in (*transfer.source_indices, *transfer.dest_indices)

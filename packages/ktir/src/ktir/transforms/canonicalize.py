@@ -9,7 +9,7 @@ from ktir.attribute import Attribute
 from ktir.dialects.arith import Constant, attribute_type
 from ktir.editor import EditOp, Editor
 from ktir.ir import Operation, Value
-from ktir.opdef import COMMUTATIVE, TERMINATOR
+from ktir.opdef import ALLOCATES, COMMUTATIVE, TERMINATOR
 from ktir.transforms.cse import cse
 from ktir.transforms.driver import rewrite
 
@@ -59,11 +59,13 @@ def constants_right(op: EditOp, editor: Editor) -> bool:
 
 
 def drop_dead(op: EditOp, editor: Editor) -> bool:
-    """Erase an operation without effect whose results nobody uses."""
+    """Erase an operation without effect, or an allocation, whose results nobody uses."""
     if any(editor.is_used(result) for result in op.results):
         return False
     origin = op.origin
-    if not op.results or origin.definition_has(TERMINATOR) or not is_pure(origin):
+    if not op.results or origin.definition_has(TERMINATOR):
+        return False
+    if not origin.definition_has(ALLOCATES) and not is_pure(origin):
         return False
     editor.erase(op)
     return True

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ktir.editor import EditOp, Editor
 from ktir.ir import Operation, UnregisteredOp, Value
-from ktir.opdef import COMMUTATIVE, CONSTANT_LIKE, ISOLATED, PURE
+from ktir.opdef import COMMUTATIVE, CONSTANT_LIKE, CSE_OPAQUE, ISOLATED, PURE
 
 O = TypeVar("O", bound=Operation)
 
@@ -17,7 +17,8 @@ def cse(root: O, *, constants_only: bool = False) -> O:
     """Use one operation where several equal, pure, region-less ones stand.
 
     An operation is replaced by an equal one in the same block or in a block around it; different blocks of
-    one region do not share.  With `constants_only` just constants are merged.
+    one region do not share, nor do operations that are never the same value twice (`CSE_OPAQUE`).  With
+    `constants_only` just constants are merged.
     """
     editor = Editor(root)
     numbers: dict[Value, int] = {}
@@ -56,6 +57,8 @@ def _key(op: EditOp, numbers: dict[Value, int], constants_only: bool) -> Hashabl
     if op.regions or not op.results or isinstance(origin, UnregisteredOp):
         return None
     if not origin.definition_has(CONSTANT_LIKE if constants_only else PURE):
+        return None
+    if origin.definition_has(CSE_OPAQUE):
         return None
     operands = [numbers.setdefault(value, len(numbers)) for value in op.operands]
     if origin.definition_has(COMMUTATIVE):

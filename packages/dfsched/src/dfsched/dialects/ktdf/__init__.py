@@ -1,5 +1,6 @@
 """The `ktdf` dialect: pipelines of stages over queues and buffers (scheduler spec 1)."""
 
+from dfsched.dialects.ktdf.indirect import IndirectDataTransfer
 from dfsched.dialects.ktdf.opaque import Opaque
 from dfsched.dialects.ktdf.parallel import Parallel, ParallelYield
 from dfsched.dialects.ktdf.pipeline import Pipeline, Private, PrivateYield, Stage
@@ -26,6 +27,7 @@ __all__ = [
     "DeriveSize",
     "FifoAllocate",
     "FifoSlotType",
+    "IndirectDataTransfer",
     "LinearizeIndex",
     "LoopKind",
     "LoopTypeAttr",
@@ -51,6 +53,7 @@ KTDF = Dialect(
         DataTransfer,
         DeriveSize,
         FifoAllocate,
+        IndirectDataTransfer,
         LinearizeIndex,
         Opaque,
         Parallel,

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Self
 from dfsched.dialects.ktdf.types import FIFO_SLOT, TOKEN, FifoSlotType, TokenType
 from ktir.constraints import INDEX, instance_of
 from ktir.ir import Operation
-from ktir.opdef import CSE_OPAQUE, PURE, operand, operation, result, variadic_operand, variadic_result
+from ktir.opdef import (
+    ALLOCATES,
+    CSE_OPAQUE,
+    PURE,
+    operand,
+    operation,
+    result,
+    variadic_operand,
+    variadic_result,
+)
 from ktir.types import MemRefType, ShapedType, TensorType, Type
 
 if TYPE_CHECKING:
@@ -21,7 +30,7 @@ __all__ = ["CreateToken", "FifoAllocate", "ReadFromFifo", "WriteToFifo"]
 DATA = instance_of("ranked tensor or memref", TensorType, MemRefType)
 
 
-@operation("ktdf.fifo.allocate", assembly="`(` $sizes `)` attr-dict `->` type($slots)")
+@operation("ktdf.fifo.allocate", assembly="`(` $sizes `)` attr-dict `->` type($slots)", traits=(ALLOCATES,))
 class FifoAllocate(Operation):
     """Slots of one or more queues, used in the order of allocation; one size operand per ``?``."""
 

@@ -113,11 +113,7 @@ class DataTransfer(Operation):
         operands: list[Value] = []
         segments: list[int] = []
         for name, cell in (("source", source), ("dest", dest)):
-            if cell.map is not None:
-                entries[f"{name}_map"] = AffineMapAttr(cell.map)
-            entries[f"static_{name}_sizes"] = DenseArrayAttr(
-                I64, tuple(DYNAMIC if size is None else size for size in cell.sizes)
-            )
+            entries |= stored_attributes(name, cell)
             operands += [cell.value, *cell.indices, *cell.dynamic_sizes]
             segments += [1, len(cell.indices), len(cell.dynamic_sizes)]
         entries[OPERAND_SEGMENTS] = DenseArrayAttr(I32, tuple(segments))
@@ -125,13 +121,15 @@ class DataTransfer(Operation):
 
     @property
     def source_cell(self) -> Cell:
-        return _cell(
+        return stored_cell(
             self.source, self.source_map, self.source_indices, self.static_source_sizes, self.source_sizes
         )
 
     @property
     def dest_cell(self) -> Cell:
-        return _cell(self.dest, self.dest_map, self.dest_indices, self.static_dest_sizes, self.dest_sizes)
+        return stored_cell(
+            self.dest, self.dest_map, self.dest_indices, self.static_dest_sizes, self.dest_sizes
+        )
 
     @property
     def mode(self) -> str | None:
@@ -160,7 +158,7 @@ class DataTransfer(Operation):
         for keyword in ("from", "to"):
             parser.expect_keyword(keyword)
             value = parser.parse_operand()
-            sides.append((value, _parse_cell(parser)))
+            sides.append((value, parse_cell(parser)))
         attributes = parser.parse_attr_dict()
         parser.expect(":")
         types: list[Type] = [parser.parse_type()]
@@ -174,27 +172,20 @@ class DataTransfer(Operation):
     def print_custom(self, printer: Printer) -> None:
         for keyword, cell in (("from", self.source_cell), ("to", self.dest_cell)):
             printer.write(f" {keyword} ")
-            printer.operand(cell.value)
-            if cell.map is not None:
-                printer.write("[")
-                printer.affine_subscripts(cell.map, cell.indices)
-                printer.write("]")
-            if cell.sizes:
-                printer.write(" size ")
-                printer.dynamic_index_list(cell.sizes, cell.dynamic_sizes)
+            print_cell(printer, cell)
         printer.attr_dict(self.attributes, elided=tuple(sorted(self.definition.inherent)))
         printer.write(" : ")
         printer.types([self.source.type, self.dest.type])
 
     def verify_op(self, verifier: Verifier) -> Iterator[str]:
         for name, cell in (("source", self.source_cell), ("dest", self.dest_cell)):
-            yield from _verify_cell(name, cell)
+            yield from verify_cell(name, cell)
         elements = {getattr(value.type, "element", None) for value in (self.source, self.dest)}
         if len(elements) > 1:
             yield "source and dest must have the same element type"
 
 
-def _parse_cell(parser: OpParser) -> Callable[[Value], Cell]:
+def parse_cell(parser: OpParser) -> Callable[[Value], Cell]:
     """Read subscripts and sizes; the cell once its value is known."""
     map: AffineMap | None = None
     indices: tuple[Value, ...] = ()
@@ -212,18 +203,41 @@ def _parse_cell(parser: OpParser) -> Callable[[Value], Cell]:
     return lambda value: Cell(value, map, indices, sizes, dynamic)
 
 
-def _cell(
+def print_cell(printer: Printer, cell: Cell) -> None:
+    """The value, its subscripts and sizes."""
+    printer.operand(cell.value)
+    if cell.map is not None:
+        printer.write("[")
+        printer.affine_subscripts(cell.map, cell.indices)
+        printer.write("]")
+    if cell.sizes:
+        printer.write(" size ")
+        printer.dynamic_index_list(cell.sizes, cell.dynamic_sizes)
+
+
+def stored_cell(
     value: Value,
     map: AffineMapAttr | None,
     indices: Sequence[Value],
     sizes: DenseArrayAttr,
     dynamic: Sequence[Value],
 ) -> Cell:
+    """A side from the attributes and operands that hold it."""
     static = tuple(None if size == DYNAMIC else size for size in sizes)
     return Cell(value, None if map is None else map.map, tuple(indices), static, tuple(dynamic))
 
 
-def _verify_cell(name: str, cell: Cell) -> Iterator[str]:
+def stored_attributes(name: str, cell: Cell) -> dict[str, Attribute]:
+    """The attributes that hold a side called `name`."""
+    sizes = tuple(DYNAMIC if size is None else size for size in cell.sizes)
+    entries: dict[str, Attribute] = {f"static_{name}_sizes": DenseArrayAttr(I64, sizes)}
+    if cell.map is not None:
+        entries[f"{name}_map"] = AffineMapAttr(cell.map)
+    return entries
+
+
+def verify_cell(name: str, cell: Cell) -> Iterator[str]:
+    """What is wrong with a side called `name`."""
     match cell.value.type:
         case MemRefType() as type if cell.map is None:
             yield f"{name} is a memref and needs subscripts, one per dimension (rank {type.rank})"
