@@ -47,7 +47,7 @@ def test_standard_deviation_is_two_kernels() -> None:
     """checklist 24: also where everything is reduced to one number."""
     a = array(3, 4, 5)
     x = Tensor(a)
-    difference = x - x.mean()
+    difference = x - x.mean(keepdims=True)
     close((difference * difference).mean().sqrt(), a.std(), 2)
 
 

@@ -114,6 +114,8 @@ class _Storing:
     new: dict[UOp, UOp] = attrs.field(factory=dict)
     stored: dict[UOp, UOp] = attrs.field(factory=dict)
     effects: dict[UOp, None] = attrs.field(factory=dict)
+    filled: set[UOp] = attrs.field(factory=set)
+    aliases: set[UOp] = attrs.field(factory=set)
     variables: dict[UOp, int | None] = attrs.field(factory=dict)
 
     def variable(self, node: UOp) -> UOp:
@@ -133,7 +135,15 @@ class _Storing:
             return buffer
         filled = buffer.after(buffer.store(now.src[0] if _is_plain_mark(node) else now))
         self.effects[filled] = None
+        self.filled.add(filled)
         return filled
+
+    def alias(self, node: UOp, state: UOp) -> UOp:
+        """A mark on what is stored already is another name of that storage."""
+        self.aliases.add(node)
+        if node in self.numbered:
+            self.stored[node] = _place_of(state)
+        return state
 
     def write(self, node: UOp, now: UOp) -> UOp:
         """AFTER(state, STORE(view of state, value)): in place when nobody needs the old bytes, else into
@@ -141,7 +151,7 @@ class _Storing:
         31)."""
         state, store = now.src[0], now.src[1]
         old = node.src[0]
-        owns = storage.is_state(state) and not _is_alias(old, state)
+        owns = storage.is_state(state) and old not in self.aliases and not _is_alias(old, state)
         in_place = owns and not _old_bytes_are_needed(old, node, self.roots)
         if store.op is not Ops.STORE or len(now.src) != 2:
             if store.op is not Ops.CALL or not in_place:
@@ -208,6 +218,8 @@ def transform_to_call(
         now = node.rebuild(tuple(pass_.new.get(s, s) for s in node.src))
         if node.op is Ops.CONTIGUOUS and (view := _storage_view(now.src[0])) is not None:
             pass_.stored[node] = now = view
+        elif _is_plain_mark(node) and now.src[0] in pass_.filled:
+            now = pass_.alias(node, now.src[0])
         elif node.op is Ops.AFTER:
             now = pass_.write(node, now)
         elif node in pass_.numbered:

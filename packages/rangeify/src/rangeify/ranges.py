@@ -127,12 +127,13 @@ def _assign(
                 marked.add(a)
         staged = bool(marked)
         if ends and (x.op in GroupOp.Elementwise or x.op is Ops.REDUCE):
-            # a value without dimensions is repeated like any other; it has no axis to mark
-            staged, ends = True, {}
+            # a value without dimensions has no axis to mark: the reference rules leave it where it is read
+            staged, ends = config.fusion != "reference", {}
             for a in axes:
                 if a not in marked:
                     marked.add(a)
                     entries[a] = found.fresh(x.shape[a])
+            staged = staged or bool(marked)
         out = tuple(entries)
         if staged:
             found.realized[x] = sorted(marked)

@@ -176,7 +176,16 @@ def split_sum(x: UOp, s: UOp) -> UOp | None:
     """The sum of integer terms is the sum of their sums; done where one of the two has a loop of its own
     less.
     """
-    if x.arg[0] is not Ops.ADD or not s.dtype.is_int:
+    return _split_sum(x, s) if s.dtype.is_int else None
+
+
+def split_float_sum(x: UOp, s: UOp) -> UOp | None:
+    """The same for floats, in another order of additions: only where real arithmetic is good enough."""
+    return _split_sum(x, s) if s.dtype.is_float else None
+
+
+def _split_sum(x: UOp, s: UOp) -> UOp | None:
+    if x.arg[0] is not Ops.ADD:
         return None
     left, right = s.src
     ranges = x.src[1:]
@@ -208,4 +217,8 @@ pm_reduce: Final = PatternMatcher(
         (UPat(Ops.REDUCE, src=(UPat(Ops.ADD, name="s"),), allow_any_len=True, name="x"), split_sum),
         (UPat(Ops.REDUCE, src=(UPat(Ops.MUL, name="m"),), allow_any_len=True, name="x"), scaled_sum),
     ]
+)
+
+pm_fast_reduce: Final = PatternMatcher(
+    [(UPat(Ops.REDUCE, src=(UPat(Ops.ADD, name="s"),), allow_any_len=True, name="x"), split_float_sum)]
 )

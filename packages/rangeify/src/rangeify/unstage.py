@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from rangeify.reduce_rules import pm_reduce
+import attrs
+
+from rangeify.reduce_rules import pm_fast_reduce, pm_reduce
 from uopgraph import (
     AxisType,
     BottomUpGate,
@@ -113,6 +115,21 @@ def _remove_stage(ctx: bool, stage: UOp, x: UOp) -> UOp | None:
     return inline_stage(stage, x.src[1:])
 
 
+def _stored_twice(ctx: bool, stage: UOp, x: UOp) -> UOp | None:
+    """A stage of what another stage holds, at the same places, is that one (scheduler spec 8.3). Where rows
+    are merged it takes over the mark."""
+    value = stage.src[0].src[0] if stage.src[0].op is Ops.CONTIGUOUS else stage.src[0]
+    if value.op is not Ops.INDEX or value.src[0].op is not Ops.STAGE or stage.src[0].arg is not None:
+        return None
+    inner, places = value.src[0], value.src[1:]
+    if [k for k in places if k.op is not Ops.CONST] != [k for k in stage.src[1:] if k.op is not Ops.CONST]:
+        return None
+    at = dict(zip(stage.src[1:], x.src[1:], strict=True))
+    if ctx and stage.src[0].op is Ops.CONTIGUOUS:
+        inner = inner.replace(arg=attrs.evolve(inner.arg, removable=False))
+    return inner.index(*(at[k] if k.op is not Ops.CONST else k for k in places))
+
+
 def _dead_axes(stage: UOp, x: UOp) -> UOp | None:
     """Axes along which the staged value is constant need no storage (scheduler spec 8.1)."""
     value = stage.src[0]
@@ -149,6 +166,7 @@ pm_unstage: Final = PatternMatcher(
     [
         (UPat(Ops.INDEX, src=(UPat(Ops.CONST, name="c"),), allow_any_len=True, name="x"), _index_of_const),
         (_staged, _stage_of_const),
+        (_staged, _stored_twice),
         (_staged, _dead_axes),
         (_staged, _remove_stage),
         (UPat(Ops.STORE, src=(UPat(name="target"), UPat(name="target")), name="x"), _self_store),
@@ -163,5 +181,5 @@ def unstage(sink: UOp, fast: bool = False, keep_row_values: bool = False) -> UOp
     With `fast` also by rules that hold in real arithmetic only. With `keep_row_values` a value that a later
     merge of rows would compute once is not put into loops that repeat it.
     """
-    rules = (fast_symbolic if fast else symbolic) + pm_reduce + pm_unstage
+    rules = (fast_symbolic + pm_fast_reduce if fast else symbolic) + pm_reduce + pm_unstage
     return graph_rewrite(sink, rules, keep_row_values, name="unstage")
