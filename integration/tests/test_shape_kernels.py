@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import dfsched
 import ktir
+import ktir.affine
 import spyresim
 from repository import ROOT
 from spyrert.errors import SymbolBindingError, TilingError
@@ -129,3 +132,137 @@ def test_one_artefact_serves_every_extent() -> None:
         arguments, expected = add_lanes(n)
         outputs = spyresim.run_device(compiled.spyrecode, arguments, device="sample").outputs
         np.testing.assert_array_equal(outputs["o"], expected["o"])
+
+
+# -- access tiles that are no boxes
+
+
+def every_second() -> Case:
+    x = normal(20, 150)
+    return {"x": x}, {"y": x[:, 1:135:2] * 2}
+
+
+def turned() -> Case:
+    x, y = normal(20, 150), normal(67, 20)
+    expected = np.empty_like(y)
+    for i in range(2):
+        expected[:, i::2] = x[10 * i : 10 * i + 10, 0:133:2].T * 2
+    return {"x": x, "y": y}, {"y": expected}
+
+
+def skewed() -> Case:
+    x = normal(20, 150)
+    return {"x": x}, {"y": np.stack([np.maximum(x[r, r + 3 : r + 70], 0) for r in range(20)])}
+
+
+def max_of_second() -> Case:
+    x = normal(20, 150)
+    return {"x": x}, {"y": x[:, 1:135:2].max(axis=1)}
+
+
+def lower_in_place() -> Case:
+    x = normal(20, 40)
+    lower = np.tile(np.tri(20, dtype=bool), (1, 2))
+    return {"x": x}, {"x": np.where(lower, x + x, x)}
+
+
+def pack_upper() -> Case:
+    x = normal(19, 40, dtype=np.float32)
+    return {"x": x}, {"p": np.concatenate([x[: c + 1, c] ** 2 for c in range(19)])}
+
+
+def band() -> Case:
+    x, y = normal(12, 12), normal(12, 12)[::-1].copy()
+    inside = np.tri(12, k=2, dtype=bool) & np.tri(12, k=2, dtype=bool).T
+    return {"x": x, "y": y}, {"y": np.where(inside, x, y)}
+
+
+TILES = {
+    make.__name__: [make()]
+    for make in (every_second, turned, skewed, max_of_second, lower_in_place, pack_upper, band)
+}
+
+
+@pytest.mark.parametrize(("name", "case", "device"), pairs(TILES))
+def test_access_tiles(name: str, case: Case, device: str) -> None:
+    """Strided, skewed, transposed and triangular sets; extents of 67 and 19 that no vector divides."""
+    check("access_tiles", name, case, device)
+
+
+SHAPE = 9
+
+
+@st.composite
+def point_sets(draw: st.DrawFn) -> str:
+    """A set of points in a square: up to two half planes and a step."""
+    parts = [f"r >= 0, -r + {SHAPE - 1} >= 0, c >= 0, -c + {SHAPE - 1} >= 0"]
+    for _ in range(draw(st.integers(0, 2))):
+        a, b, k = (draw(st.integers(*ends)) for ends in ((-2, 2), (-2, 2), (0, SHAPE)))
+        parts.append(f"{a} * r + {b} * c + {k} >= 0")
+    if draw(st.booleans()):
+        parts.append(f"{draw(st.sampled_from('rc'))} mod {draw(st.integers(2, 3))} == 0")
+    return f"affine_set<(r, c) : ({', '.join(parts)})>"
+
+
+@pytest.mark.sweep(default=25, full=500)
+@given(points=point_sets(), order=st.sampled_from(["(r, c)", "(c, r)"]), packed=st.booleans())
+def test_any_set_means_the_same_in_parts(points: str, order: str, packed: bool) -> None:
+    """A copy through any set of points, to the same places or packed: the passes keep what it means."""
+    found = ktir.affine.affine_set(points)
+    count = found.count()
+    assume(count > 0)
+    factors = found.factors()
+    shape = f"{count}x1"
+    if factors is not None and all(isinstance(factor, range) for factor in factors):
+        shape = "x".join(str(len(factors["rc".index(name)])) for name in order if name in "rc")
+    lines = [
+        memory("xv", "x", (SHAPE, SHAPE)),
+        memory("yv", "y", (count,) if packed else (SHAPE, SHAPE)),
+        f"%xt = ktdp.construct_access_tile %xv[0, 0] {{access_tile_set = {points}, access_tile_order = "
+        f"affine_map<(r, c) -> {order}>}} : memref<{SHAPE}x{SHAPE}xf32> -> !ktdp.access_tile<{shape}xindex>",
+        f"%v = ktdp.load %xt : <{shape}xindex> -> tensor<{shape}xf32>",
+    ]
+    if packed:
+        lines += [
+            f"%f = tensor.collapse_shape %v [[0, 1]] : tensor<{shape}xf32> into tensor<{count}xf32>",
+            f"%yt = ktdp.construct_access_tile %yv[0] {{access_tile_set = {affine_box(count)}, "
+            f"access_tile_order = affine_map<(i) -> (i)>}} : memref<{count}xf32> -> "
+            f"!ktdp.access_tile<{count}xindex>",
+            f"ktdp.store %f, %yt : tensor<{count}xf32>, <{count}xindex>",
+        ]
+    else:
+        lines += [
+            lines[2].replace("%xt", "%yt").replace("%xv", "%yv"),
+            f"ktdp.store %v, %yt : tensor<{shape}xf32>, <{shape}xindex>",
+        ]
+    body = "\n".join(lines)
+    module = ktir.parse(f"func.func @k(%x: index, %y: index) {{\n{body}\nreturn\n}}")
+    x, y = (
+        normal(SHAPE, SHAPE, dtype=np.float32),
+        np.zeros((count,) if packed else (SHAPE, SHAPE), np.float32),
+    )
+    try:
+        compiled = dfsched.compile(
+            module, "sample", dfsched.Options(stop_after="construct-three-stage-pipeline")
+        )
+    except dfsched.UnsupportedKernel as error:
+        assume("along one dimension" not in str(error))
+        raise
+    expected = spyresim.run_ktir(module, "k", {"x": x, "y": y}).outputs["y"]
+    for result in compiled.passes:
+        if result.name in ("split-access-tiles", "construct-three-stage-pipeline"):
+            got = spyresim.run_schedule(compiled, {"x": x, "y": y}, module=result.module).outputs["y"]
+            np.testing.assert_array_equal(got, expected)
+
+
+def affine_box(*extents: int) -> str:
+    return f"affine_set<{ktir.affine.AffineSet.box(*extents)}>"
+
+
+def memory(name: str, base: str, shape: tuple[int, ...]) -> str:
+    strides = [shape[1], 1] if len(shape) == 2 else [1]
+    return (
+        f"%{name} = ktdp.construct_memory_view %{base}, sizes: {list(shape)}, strides: {strides} {{coordinate_set = "
+        f"{affine_box(*shape)}, memory_space = #ktdp.memory_space<global>}} : "
+        f"memref<{'x'.join(map(str, shape))}xf32>"
+    )

@@ -36,6 +36,7 @@ from dfsched.passes import (
     reduction_loop_exposure,
     scalar_broadcast_legalization,
     select_plan,
+    split_access_tiles,
     split_transfers,
     stage_coarsening,
     strip_mine_scf_for_loops,
@@ -65,6 +66,7 @@ __all__ = [
 PASSES: tuple[Pass, ...] = (
     ensure_device_declaration.PASS,
     apply_device_patterns.PRE_MAPPING,
+    split_access_tiles.PASS,
     symbolic_shapes.PASS,
     ktir_legality_check.PASS,
     compute_group_extraction.PASS,

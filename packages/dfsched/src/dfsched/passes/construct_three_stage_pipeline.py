@@ -286,7 +286,8 @@ class _Builder:
                     raise UnsupportedKernel.at(
                         operand.load.location, "the compute group loads memory that it has stored to before"
                     )
-                if read.access != written.access or not operand.map.is_identity or written.overlaps:
+                same = _is_in_place(operand.map, nest.extents)
+                if read.access != written.access or not same or written.overlaps:
                     raise UnsupportedKernel.at(
                         output.store.location,
                         "the compute group overwrites memory that it also reads in another order",
@@ -428,6 +429,13 @@ def _check_map(load: ktdp.Load, map: AffineMap) -> None:
         )
 
 
+def _is_in_place(map: AffineMap, extents: Sequence[int]) -> bool:
+    """Whether an operand is read where the loops are; a loop of one iteration may be left out."""
+    return map.num_results == len(extents) and all(
+        expr == Dim(d) or (extents[d] == 1 and expr == Const(0)) for d, expr in enumerate(map.results)
+    )
+
+
 def _dims(map: AffineMap) -> tuple[int, ...]:
     return tuple(expr.position for expr in map.results if isinstance(expr, Dim))
 
@@ -438,8 +446,7 @@ def _box_shape(map: AffineMap, box: Box) -> tuple[int, ...]:
 
 def _cell(address: TileAddress, map: AffineMap, box: Box, variables: Sequence[Value]) -> Cell:
     inside = Subscripts(map.results, tuple(variables))
-    where = address.subscripts.plus(inside).canonical()
-    return Cell(address.memref, where.map, where.values, _box_shape(map, box))
+    return address.cell(inside, _box_shape(map, box))
 
 
 def _within(map: AffineMap) -> AffineMap:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 from attrs import define, field
@@ -12,13 +12,14 @@ from dfsched.passes.errors import UnsupportedKernel
 from dfsched.passes.generalize_linalg import is_element_wise_scalar_op
 from dfsched.passes.ir_tools import Definitions, captured
 from dfsched.passes.memory_accesses import are_disjoint, may_alias, root_of, tile_of, view_of
+from ktir.affine import Dim
 from ktir.attributes import DenseElementsAttr
 from ktir.dialects import arith, ktdp, linalg, tensor
-from ktir.ir import Operation, OpResult, Region, Value
+from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
 from ktir.transforms import clone
 from ktir.types import INDEX, TensorType
 
-__all__ = ["GroupCopy", "check_same_order", "is_element_wise"]
+__all__ = ["GroupCopy", "check_same_order", "is_element_wise", "level_sizes", "levels"]
 
 
 def is_element_wise(op: Operation) -> bool:
@@ -158,3 +159,31 @@ def _place(tile: ktdp.ConstructAccessTile, view: ktdp.ConstructMemoryView) -> tu
         tile.access_tile_set,
         tile.access_tile_order,
     )
+
+
+# -- levels of tiles
+
+RATIO = 8
+"""Each size of tiles is so many times the next smaller one: few programs, few tiles of the small sizes."""
+
+
+def level_sizes(granule: int, limit: int) -> list[int]:
+    """Sizes of tiles up to `limit`, large ones first: each divides the one before, the last is `granule`."""
+    sizes = [max(1, granule)]
+    while sizes[-1] * RATIO <= limit:
+        sizes.append(sizes[-1] * RATIO)
+    return sizes[::-1]
+
+
+def levels(
+    total: Value, sizes: Sequence[int], emitter: Emitter
+) -> Iterator[tuple[tuple[Value, Value, Value], int, BlockArgument, Emitter]]:
+    """Loops that walk `total` indices with tiles of some sizes, the last of which divides the total.
+
+    For each size: the bounds of its loop, the size, the variable, and where the body goes.
+    """
+    start = emitter.constant(0)
+    for size in sizes:
+        end = total if size == sizes[-1] else emitter.affine(Dim(0) // size * size, [total])
+        yield (start, end, emitter.constant(size)), size, BlockArgument(INDEX), Emitter(emitter.location)
+        start = end

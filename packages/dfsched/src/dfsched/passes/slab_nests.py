@@ -190,7 +190,7 @@ class _Read:
     """One distinct box of a load that a pipeline brings in."""
 
     load: ktdp.Load
-    start: Subscripts
+    cell: Cell
     shape: tuple[int, ...]
     address: TileAddress
 
@@ -383,7 +383,7 @@ class _SlabPipeline:
         }
         order = {op: position for position, op in enumerate(nest.group)}
         reads = sorted((read for read, _ in self.reads.values()), key=lambda read: order[read.load])
-        inputs = [Cell(r.address.memref, r.start.map, r.start.values, r.shape) for r in reads]
+        inputs = [read.cell for read in reads]
         outputs = [self._store_cell(store) for store in nest.stores]
         slots = [
             OpResult(
@@ -494,18 +494,17 @@ class _SlabPipeline:
         assert isinstance(load, ktdp.Load)
         address = nest.addresses(tile_of(load, nest.definitions))
         inside, shape = self._box(op, map)
-        start = address.subscripts.plus(inside).canonical()
-        key = (load, start, shape)
+        cell = address.cell(inside, shape)
+        key = (load, cell.map, cell.indices, shape)
         if key not in self.reads:
-            self.reads[key] = (_Read(load, start, shape, address), OpResult(INDEX))
+            self.reads[key] = (_Read(load, cell, shape, address), OpResult(INDEX))
         return self.reads[key][0]
 
     def _store_cell(self, store: ktdp.Store) -> Cell:
         nest = self.nest
         address = nest.addresses(tile_of(store, nest.definitions))
         inside, shape = self._box(*nest.stored(store))
-        where = address.subscripts.plus(inside).canonical()
-        return Cell(address.memref, where.map, where.values, shape)
+        return address.cell(inside, shape)
 
     # -- the compute stage
 

@@ -88,7 +88,7 @@ def _is_symbolic(op: Operation) -> bool:
         case ktdp.RuntimeArgExtract():
             return True
         case ktdp.ConstructMemoryView():
-            return DYNAMIC in op.static_sizes.values
+            return DYNAMIC in (*op.static_sizes.values, *op.static_strides.values)
         case ktdp.ConstructAccessTile():
             return bool(op.symbol_operands)
         case func.Func():

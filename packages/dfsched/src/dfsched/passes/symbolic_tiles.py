@@ -16,20 +16,17 @@ from dfsched.passes.index_arithmetic import expand_subscripts
 from dfsched.passes.ir_tools import Definitions, captured
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.promises import Promises
-from dfsched.passes.regrouping import GroupCopy, check_same_order, is_element_wise
+from dfsched.passes.regrouping import GroupCopy, check_same_order, is_element_wise, level_sizes, levels
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, linear
 from ktir.attributes import AffineMapAttr, AffineSetAttr, DenseArrayAttr
 from ktir.dialects import arith, ktdp, linalg
-from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.ir import Operation, Region, Value
 from ktir.location import Location
 from ktir.opdef import OPERAND_SEGMENTS
-from ktir.types import I32, INDEX, TensorType, bit_width
+from ktir.types import I32, TensorType, bit_width
 
 __all__ = ["cut_symbolic_tiles"]
-
-RATIO = 8
-"""Each size of tiles is so many times the next smaller one: few programs, few tiles of the small sizes."""
 
 SHARE = 32
 """A tensor of a tile takes at most this part of the scratchpad: a tile is loaded while others are in use."""
@@ -148,15 +145,11 @@ class _Cutter:
             total = emitter.binary(arith.MinSI, total, emitter.constant(bound))
         if not natural or counts:
             total = emitter.binary(arith.MaxSI, total, emitter.constant(0))
-        start = emitter.constant(0)
-        blocks = self._block_sizes(group, size)
-        for block in blocks:
-            end = total if block == blocks[-1] else emitter.affine(Dim(0) // block * block, [total])
-            variable = BlockArgument(INDEX)
-            body = self._part(group, extents, loops, block, variable)
-            bounds = (start, end, emitter.constant(block))
-            emitter.operations.append(build.for_loop(bounds, variable, body, None, group[-1].location))
-            start = end
+        for bounds, block, variable, body in levels(total, self._block_sizes(group, size), emitter):
+            self._part(group, extents, loops, block, variable, body)
+            emitter.operations.append(
+                build.for_loop(bounds, variable, body.operations, None, group[-1].location)
+            )
         return emitter.operations
 
     def _part(
@@ -166,9 +159,9 @@ class _Cutter:
         loops: Mapping[linalg.LinalgOp, int | None],
         block: int,
         variable: Value,
-    ) -> list[Operation]:
+        emitter: Emitter,
+    ) -> None:
         """The group for `block` indices from the loop's variable on."""
-        emitter = Emitter(group[-1].location)
 
         def shape(type: TensorType) -> TensorType:
             extents = tuple(block if e is None else e for e in type.shape)
@@ -183,14 +176,11 @@ class _Cutter:
             return {} if loop is None else {loop: variable}
 
         GroupCopy(emitter, self.definitions, shape, tile, shifts).add(group)
-        return emitter.operations
 
     def _block_sizes(self, group: Sequence[Operation], size: Subscripts) -> list[int]:
         """Extents of the tiles, large ones first; each divides the one before, the last one the extent."""
         granule = _divisor(size, self.promises)
         bound = self._bound(size)
-        if granule == 0:
-            granule = 1
         bytes_per_index = 1
         for op in group:
             for value in captured(op):
@@ -203,10 +193,7 @@ class _Cutter:
         limit = max(granule, self.architecture.machine().scratchpad_bytes // SHARE // bytes_per_index)
         if bound is not None:
             limit = min(limit, bound)
-        sizes = [granule]
-        while sizes[-1] * RATIO <= limit:
-            sizes.append(sizes[-1] * RATIO)
-        return sizes[::-1]
+        return level_sizes(granule, limit)
 
     def _bound(self, size: Subscripts) -> int | None:
         flat = linear(size.exprs[0])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from attrs import define, field, frozen
 
 from dfsched.architecture import Architecture, Kind
+from dfsched.dialects.ktdf import Cell
 from dfsched.passes.base import PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
@@ -19,7 +20,8 @@ from dfsched.passes.index_arithmetic import constant_value, expand_subscripts, l
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.memory_accesses import view_of
 from dfsched.passes.subscripts import Subscripts, constant_subscripts
-from ktir.affine import AffineExpr, Const, Dim, largest_known_divisor, simplify
+from dfsched.passes.tile_lattices import Lattice, lattice_of
+from ktir.affine import AffineExpr, AffineSet, Const, largest_known_divisor, simplify
 from ktir.attribute import Attribute
 from ktir.attributes import AffineSetAttr, DenseArrayAttr, StridedLayoutAttr, StringAttr
 from ktir.dialects import ktdp, memref
@@ -34,13 +36,22 @@ DYNAMIC = -(2**63)
 
 @frozen
 class TileAddress:
-    """Where a tile lies: element (i, j, ...) of the tile is ``memref[subscripts + (i, j, ...)]``."""
+    """Where a tile lies: its element (i, j, ...) is ``memref[subscripts + (0, ..., i, j, ...)]``, with `lead`
+    zeros.
+    """
 
     memref: Value
     subscripts: Subscripts
     shape: tuple[int, ...]
     memory: Kind
     aligned: bool
+    lead: int = 0
+
+    def cell(self, inside: Subscripts, shape: tuple[int, ...]) -> Cell:
+        """A box of the tile: `inside` is its first element, `shape` its extents."""
+        zeros: tuple[AffineExpr, ...] = (Const(0),) * self.lead
+        where = self.subscripts.plus(Subscripts((*zeros, *inside.exprs), inside.values)).canonical()
+        return Cell(self.memref, where.map, where.values, (*(1,) * self.lead, *shape))
 
 
 def memory_attribute(kind: Kind) -> Attribute:
@@ -66,73 +77,101 @@ class TileAddresses:
     def _resolve(self, tile: ktdp.ConstructAccessTile) -> TileAddress:
         view = view_of(tile, self.definitions)
         sizes, strides = _static(view, view.static_sizes), _static(view, view.static_strides)
-        start, shape, order = self._box(tile, len(sizes))
+        lattice = lattice_of(tile)
+        if lattice is None:
+            raise UnsupportedKernel.at(
+                tile.location, "only access tiles whose elements lie in equal steps are supported"
+            )
+        if len(lattice.start) != len(sizes):
+            raise ScheduleError.at(
+                tile.location,
+                f"the access tile's set has {len(lattice.start)} dimensions, the view {len(sizes)}",
+            )
+        start = self._start(tile, lattice)
+        order = lattice.order
+        if order is None:
+            return self._stepping(tile, view, lattice, start)
         if order != tuple(range(len(order))):
-            view = _permuted(view, order, sizes, strides)
-            self.emitter.add(view)
             sizes = tuple(sizes[d] for d in order)
             strides = tuple(strides[d] for d in order)
+            view = _viewed(view, sizes, strides)
+            self.emitter.add(view)
             start = Subscripts(tuple(start.exprs[d] for d in order), start.values).canonical()
         memory = self.context.architecture.memory_kind(view.memory_space)
-        type = view.result.type
-        assert isinstance(type, MemRefType)
-        space = memory_attribute(memory)
-        cast_type = MemRefType(type.shape, type.element, type.layout, space)
-        cast = self.emitter.add(
+        cast = self._cast(view, memory, tile)
+        if not self._is_static_start(start, strides, memory, _type(view)):
+            return TileAddress(cast, start, lattice.shape, memory, aligned=False)
+        covered = _covered(lattice.shape, start, sizes)
+        moved = self._at_offset(cast, self._offset(start, strides), covered, strides, tile)
+        return TileAddress(moved, _origin(len(covered)), lattice.shape, memory, aligned=True)
+
+    def _stepping(
+        self,
+        tile: ktdp.ConstructAccessTile,
+        view: ktdp.ConstructMemoryView,
+        lattice: Lattice,
+        start: Subscripts,
+    ) -> TileAddress:
+        """A tile that leaves elements out, or walks several dimensions of the view at once."""
+        sizes, strides = _static(view, view.static_sizes), _static(view, view.static_strides)
+        steps = lattice.strides(strides)
+        if any(step < 0 for step in steps):
+            raise UnsupportedKernel.at(tile.location, "access tiles that run backwards are not supported")
+        memory = self.context.architecture.memory_kind(view.memory_space)
+        if self._is_static_start(start, strides, memory, _type(view)):
+            cast = self._cast(view, memory, tile)
+            moved = self._at_offset(cast, self._offset(start, strides), lattice.shape, steps, tile)
+            return TileAddress(moved, _origin(len(steps)), lattice.shape, memory, aligned=True)
+        # Leading dimensions take the start, the ones behind them the element of the tile.
+        spans = (0,) * len(sizes) if lattice.goes_backwards else lattice.spans
+        lead = tuple(max(1, size - span) for size, span in zip(sizes, spans, strict=True))
+        wide = _viewed(view, (*lead, *lattice.shape), (*strides, *steps))
+        self.emitter.add(wide)
+        cast = self._cast(wide, memory, tile)
+        inside = tuple(Const(0) for _ in steps)
+        subscripts = Subscripts((*start.exprs, *inside), start.values).canonical()
+        return TileAddress(cast, subscripts, lattice.shape, memory, aligned=False, lead=len(lead))
+
+    def _cast(self, view: ktdp.ConstructMemoryView, memory: Kind, tile: ktdp.ConstructAccessTile) -> Value:
+        type = _type(view)
+        cast_type = MemRefType(type.shape, type.element, type.layout, memory_attribute(memory))
+        return self.emitter.add(
             memref.MemorySpaceCast.create([view.result], [cast_type], location=tile.location)
         )
-        if not self._is_static_start(start, strides, memory, type):
-            return TileAddress(cast, start, shape, memory, aligned=False)
-        offset = self._offset(start, strides)
-        layout = StridedLayoutAttr(tuple(strides), None)
-        covered = _covered(shape, start, sizes)
-        tile_type = MemRefType(covered, type.element, layout, space)
+
+    def _at_offset(
+        self,
+        cast: Value,
+        offset: Value,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        tile: ktdp.ConstructAccessTile,
+    ) -> Value:
+        old = cast.type
+        assert isinstance(old, MemRefType)
+        type = MemRefType(shape, old.element, StridedLayoutAttr(strides, None), old.memory_space)
         reinterpret = memref.ReinterpretCast.create(
             [cast, offset],
-            [tile_type],
+            [type],
             {
                 "static_offsets": DenseArrayAttr(I64, (DYNAMIC,)),
-                "static_sizes": DenseArrayAttr(I64, covered),
+                "static_sizes": DenseArrayAttr(I64, shape),
                 "static_strides": DenseArrayAttr(I64, strides),
                 OPERAND_SEGMENTS: DenseArrayAttr(I32, (1, 1, 0, 0)),
             },
             location=tile.location,
         )
-        return TileAddress(
-            self.emitter.add(reinterpret), constant_subscripts([0] * len(shape)), shape, memory, aligned=True
-        )
+        return self.emitter.add(reinterpret)
 
-    def _box(
-        self, tile: ktdp.ConstructAccessTile, rank: int
-    ) -> tuple[Subscripts, tuple[int, ...], tuple[int, ...]]:
-        """First element (view dimensions), shape (tile dimensions), view dimension per tile dimension."""
-        result = tile.result.type
-        assert isinstance(result, ktdp.AccessTileType)
-        points = tile.access_tile_set.set
-        if tile.symbol_operands or points.num_symbols or None in result.shape:
-            raise UnsupportedKernel.at(tile.location, "access tiles of symbolic shape are not supported")
-        order = tile.access_tile_order.map.as_permutation()
-        if order is None:
-            raise ScheduleError.at(tile.location, "access_tile_order must be a permutation")
-        box = points.bounding_box()
-        if not points.is_rectangular() or box is None:
-            raise UnsupportedKernel.at(
-                tile.location, "only access tiles whose set is a full box are supported"
-            )
-        extents = [high - low + 1 for low, high in box]
-        shape = tuple(extents[d] for d in order)
-        if shape != tuple(result.shape) or len(extents) != rank:
-            raise ScheduleError.at(
-                tile.location, f"the access tile's set has extents {list(shape)}, but its type is {result}"
-            )
+    def _start(self, tile: ktdp.ConstructAccessTile, lattice: Lattice) -> Subscripts:
+        """The first element, in the dimensions of the view."""
         constants = {
             value: number
             for value in tile.indices
             if (number := constant_value(value, self.definitions)) is not None
         }
         base = Subscripts.of_map(tile.base_map.map, tile.indices).with_constants(constants)
-        lows = constant_subscripts([low for low, _ in box])
-        return base.plus(lows).canonical(), shape, order
+        return base.plus(constant_subscripts(lattice.start)).canonical()
 
     def _is_static_start(
         self, start: Subscripts, strides: Sequence[int], memory: Kind, type: MemRefType
@@ -187,22 +226,29 @@ def _word_bytes(architecture: Architecture, memory: Kind) -> int:
     return math.lcm(1, *words)
 
 
-def _permuted(
-    view: ktdp.ConstructMemoryView, order: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
-) -> ktdp.ConstructMemoryView:
-    """The same memory, viewed with its dimensions in another order."""
+def _type(view: ktdp.ConstructMemoryView) -> MemRefType:
     type = view.result.type
     assert isinstance(type, MemRefType)
-    place = [Dim(list(order).index(d)) for d in range(len(order))]
-    points = view.coordinate_set.set
+    return type
+
+
+def _origin(rank: int) -> Subscripts:
+    return constant_subscripts([0] * rank)
+
+
+def _viewed(
+    view: ktdp.ConstructMemoryView, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> ktdp.ConstructMemoryView:
+    """The same memory with other sizes and strides."""
+    type = _type(view)
     return ktdp.ConstructMemoryView.create(
         view.operands,
-        [MemRefType(tuple(sizes[d] for d in order), type.element, None, type.memory_space)],
+        [MemRefType(sizes, type.element, None, type.memory_space)],
         {
             **view.attributes,
-            "static_sizes": DenseArrayAttr(I64, tuple(sizes[d] for d in order)),
-            "static_strides": DenseArrayAttr(I64, tuple(strides[d] for d in order)),
-            "coordinate_set": AffineSetAttr(points.replace(place, (), len(order), 0)),
+            "static_sizes": DenseArrayAttr(I64, sizes),
+            "static_strides": DenseArrayAttr(I64, strides),
+            "coordinate_set": AffineSetAttr(AffineSet.box(*sizes)),
         },
         location=view.location,
     )

@@ -1,0 +1,144 @@
+// Access tiles that are no boxes, or not in the order of their view.
+#m20x150 = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + 149 >= 0)>
+#m20x67  = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + 66 >= 0)>
+#m67x20  = affine_set<(r, c) : (r >= 0, -r + 66 >= 0, c >= 0, -c + 19 >= 0)>
+#b10x67  = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + 66 >= 0)>
+#even    = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + 132 >= 0, c mod 2 == 0)>
+#skew    = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c - r >= 0, -c + r + 66 >= 0)>
+#id1     = affine_map<(i) -> (i)>
+#id      = affine_map<(r, c) -> (r, c)>
+#swap    = affine_map<(r, c) -> (c, r)>
+module {
+  // y[r, c] = 2 * x[r, 2c + 1]: every second column, from an odd one on.
+  func.func @every_second(%x: index, %y: index) attributes {grid = [2]} {
+    %t = ktdp.get_compute_tile_id : index
+    %xv = ktdp.construct_memory_view %x, sizes: [20, 150], strides: [150, 1] {
+      coordinate_set = #m20x150, memory_space = #ktdp.memory_space<global> } : memref<20x150xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [20, 67], strides: [67, 1] {
+      coordinate_set = #m20x67, memory_space = #ktdp.memory_space<global> } : memref<20x67xf16>
+    %xt = ktdp.construct_access_tile %xv[%t * 10, 1] {access_tile_set = #even, access_tile_order = #id}
+      : memref<20x150xf16> -> !ktdp.access_tile<10x67xindex>
+    %yt = ktdp.construct_access_tile %yv[%t * 10, 0] {access_tile_set = #b10x67, access_tile_order = #id}
+      : memref<20x67xf16> -> !ktdp.access_tile<10x67xindex>
+    %a = ktdp.load %xt : <10x67xindex> -> tensor<10x67xf16>
+    %b = arith.addf %a, %a : tensor<10x67xf16>
+    ktdp.store %b, %yt : tensor<10x67xf16>, <10x67xindex>
+    return
+  }
+
+  // y[c, r] = 2 * x[r, 2c]: the same, turned, scattered into every second column of the target in a loop.
+  func.func @turned(%x: index, %y: index) attributes {grid = [1]} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %xv = ktdp.construct_memory_view %x, sizes: [20, 150], strides: [150, 1] {
+      coordinate_set = #m20x150, memory_space = #ktdp.memory_space<global> } : memref<20x150xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [67, 20], strides: [20, 1] {
+      coordinate_set = #m67x20, memory_space = #ktdp.memory_space<global> } : memref<67x20xf16>
+    scf.for %i = %c0 to %c2 step %c1 {
+      %xt = ktdp.construct_access_tile %xv[%i * 10, 0] {access_tile_set = #even, access_tile_order = #swap}
+        : memref<20x150xf16> -> !ktdp.access_tile<67x10xindex>
+      %yt = ktdp.construct_access_tile %yv[0, %i] {
+          access_tile_set = affine_set<(c, r) : (c >= 0, -c + 66 >= 0, r >= 0, -r + 18 >= 0, r mod 2 == 0)>,
+          access_tile_order = #id} : memref<67x20xf16> -> !ktdp.access_tile<67x10xindex>
+      %a = ktdp.load %xt : <67x10xindex> -> tensor<67x10xf16>
+      %b = arith.addf %a, %a : tensor<67x10xf16>
+      ktdp.store %b, %yt : tensor<67x10xf16>, <67x10xindex>
+    }
+    return
+  }
+
+  // y[r, j] = max(x[r, r + j + 3], 0): a parallelogram of a band, ten rows a tile.
+  func.func @skewed(%x: index, %y: index) attributes {grid = [2]} {
+    %zero = arith.constant dense<0.0> : tensor<10x67xf16>
+    %t = ktdp.get_compute_tile_id : index
+    %xv = ktdp.construct_memory_view %x, sizes: [20, 150], strides: [150, 1] {
+      coordinate_set = #m20x150, memory_space = #ktdp.memory_space<global> } : memref<20x150xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [20, 67], strides: [67, 1] {
+      coordinate_set = #m20x67, memory_space = #ktdp.memory_space<global> } : memref<20x67xf16>
+    %xt = ktdp.construct_access_tile %xv[%t * 10, %t * 10 + 3] {access_tile_set = #skew, access_tile_order = #id}
+      : memref<20x150xf16> -> !ktdp.access_tile<10x67xindex>
+    %yt = ktdp.construct_access_tile %yv[%t * 10, 0] {access_tile_set = #b10x67, access_tile_order = #id}
+      : memref<20x67xf16> -> !ktdp.access_tile<10x67xindex>
+    %a = ktdp.load %xt : <10x67xindex> -> tensor<10x67xf16>
+    %b = arith.maximumf %a, %zero : tensor<10x67xf16>
+    ktdp.store %b, %yt : tensor<10x67xf16>, <10x67xindex>
+    return
+  }
+
+  // y[r] = max over c of x[r, 2c + 1]: a reduction of every second column.
+  func.func @max_of_second(%x: index, %y: index) attributes {grid = [2]} {
+    %low = arith.constant dense<0xFC00> : tensor<10xf16>
+    %t = ktdp.get_compute_tile_id : index
+    %xv = ktdp.construct_memory_view %x, sizes: [20, 150], strides: [150, 1] {
+      coordinate_set = #m20x150, memory_space = #ktdp.memory_space<global> } : memref<20x150xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [20], strides: [1] {
+      coordinate_set = affine_set<(r) : (r >= 0, -r + 19 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<20xf16>
+    %xt = ktdp.construct_access_tile %xv[%t * 10, 1] {access_tile_set = #even, access_tile_order = #id}
+      : memref<20x150xf16> -> !ktdp.access_tile<10x67xindex>
+    %yt = ktdp.construct_access_tile %yv[%t * 10] {
+      access_tile_set = affine_set<(r) : (r >= 0, -r + 9 >= 0)>, access_tile_order = #id1}
+      : memref<20xf16> -> !ktdp.access_tile<10xindex>
+    %a = ktdp.load %xt : <10x67xindex> -> tensor<10x67xf16>
+    %m = linalg.reduce { arith.maximumf } ins(%a : tensor<10x67xf16>) outs(%low : tensor<10xf16>) dimensions = [1]
+    ktdp.store %m, %yt : tensor<10xf16>, <10xindex>
+    return
+  }
+
+  // In place: the lower triangle of each 20x20 block of x[20, 40] doubled, nothing else touched.
+  func.func @lower_in_place(%x: index) attributes {grid = [2]} {
+    %t = ktdp.get_compute_tile_id : index
+    %xv = ktdp.construct_memory_view %x, sizes: [20, 40], strides: [40, 1] {
+      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + 39 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<20x40xf16>
+    %xt = ktdp.construct_access_tile %xv[0, %t * 20] {
+        access_tile_set = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + r >= 0)>, access_tile_order = #id}
+      : memref<20x40xf16> -> !ktdp.access_tile<210x1xindex>
+    %a = ktdp.load %xt : <210x1xindex> -> tensor<210x1xf16>
+    %b = arith.addf %a, %a : tensor<210x1xf16>
+    ktdp.store %b, %xt : tensor<210x1xf16>, <210x1xindex>
+    return
+  }
+
+  // The upper triangle of x, column by column, squared and packed: p[c (c + 1) / 2 + r] = x[r, c] ** 2 for r <= c.
+  func.func @pack_upper(%x: index, %p: index) attributes {grid = [1]} {
+    %xv = ktdp.construct_memory_view %x, sizes: [19, 40], strides: [40, 1] {
+      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 18 >= 0, c >= 0, -c + 39 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<19x40xf32>
+    %pv = ktdp.construct_memory_view %p, sizes: [190], strides: [1] {
+      coordinate_set = affine_set<(i) : (i >= 0, -i + 189 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<190xf32>
+    %xt = ktdp.construct_access_tile %xv[0, 0] {
+        access_tile_set = affine_set<(r, c) : (r >= 0, -c + 18 >= 0, c - r >= 0)>, access_tile_order = #swap}
+      : memref<19x40xf32> -> !ktdp.access_tile<19x10xindex>
+    %pt = ktdp.construct_access_tile %pv[0] {
+        access_tile_set = affine_set<(i) : (i >= 0, -i + 189 >= 0)>, access_tile_order = #id1}
+      : memref<190xf32> -> !ktdp.access_tile<190xindex>
+    %a = ktdp.load %xt : <19x10xindex> -> tensor<19x10xf32>
+    %e = tensor.empty() : tensor<19x10xf32>
+    %s = linalg.mul ins(%a, %a : tensor<19x10xf32>, tensor<19x10xf32>) outs(%e : tensor<19x10xf32>) -> tensor<19x10xf32>
+    %f = tensor.collapse_shape %s [[0, 1]] : tensor<19x10xf32> into tensor<190xf32>
+    ktdp.store %f, %pt : tensor<190xf32>, <190xindex>
+    return
+  }
+
+  // A band of width five around the diagonal (rows of 3, 4, 5, ..., 5, 4, 3 elements) copied to the same places.
+  func.func @band(%x: index, %y: index) attributes {grid = [1]} {
+    %xv = ktdp.construct_memory_view %x, sizes: [12, 12], strides: [12, 1] {
+      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 11 >= 0, c >= 0, -c + 11 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<12x12xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [12, 12], strides: [12, 1] {
+      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 11 >= 0, c >= 0, -c + 11 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<12x12xf16>
+    %xt = ktdp.construct_access_tile %xv[0, 0] {
+        access_tile_set = affine_set<(r, c) : (r >= 0, -r + 11 >= 0, c >= 0, -c + 11 >= 0, c - r + 2 >= 0,
+          r - c + 2 >= 0)>, access_tile_order = #id} : memref<12x12xf16> -> !ktdp.access_tile<54x1xindex>
+    %yt = ktdp.construct_access_tile %yv[0, 0] {
+        access_tile_set = affine_set<(r, c) : (r >= 0, -r + 11 >= 0, c >= 0, -c + 11 >= 0, c - r + 2 >= 0,
+          r - c + 2 >= 0)>, access_tile_order = #id} : memref<12x12xf16> -> !ktdp.access_tile<54x1xindex>
+    %a = ktdp.load %xt : <54x1xindex> -> tensor<54x1xf16>
+    ktdp.store %a, %yt : tensor<54x1xf16>, <54x1xindex>
+    return
+  }
+}
