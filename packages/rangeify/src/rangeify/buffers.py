@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from rangeify.errors import UnsupportedError
+from rangeify.reasons import Reason, Rule
 from rangeify.unstage import why_kept
 from uopgraph import AddrSpace, Ops, PatternMatcher, UOp, UPat, graph_rewrite, strong_dtype
 
@@ -18,7 +19,7 @@ class Allocation:
     """The context: how many ALLOCs the call has, where each stage went, and why each ALLOC slot is there."""
 
     count: int = 0
-    reasons: dict[int, str] = attrs.field(factory=dict)
+    reasons: dict[int, Reason] = attrs.field(factory=dict)
     place: dict[UOp, UOp] = attrs.field(factory=dict)
 
 
@@ -40,7 +41,7 @@ def _stage_to_storage(ctx: Allocation, stage: UOp, x: UOp) -> UOp:
         value, at = stage.src[0], stage.src[1:]
         dtype = strong_dtype(value.dtype)
         ctx.count += 1
-        ctx.reasons[-ctx.count] = why_kept(stage) or "it is read at several places"
+        ctx.reasons[-ctx.count] = why_kept(stage) or Reason(Rule.ROWS, "", stage.tag)
         target = UOp.alloc([_extent(k) for k in at], dtype, stage.arg.device, slot=-ctx.count)
         stored = target.index(*at).store(value.cast(dtype))
         filled = ctx.place[stage] = target.after(stored.end(*(k for k in at if k.op is Ops.RANGE)))

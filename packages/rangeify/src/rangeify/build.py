@@ -16,6 +16,7 @@ from rangeify.kernels import DEVICE_NUMBER
 from rangeify.lowering import Lowered, lower_call
 from rangeify.memory import held_longer, lifetimes, place
 from rangeify.multi import copy_offset, same_device
+from rangeify.reasons import Reason, Rule
 from rangeify.schedule_types import Arena, Buffer, Copy, Item, Kernel, Lane, Role, Schedule, Variable
 from rangeify.storage import on_each_device
 from rangeify.tensor import Tensor
@@ -54,7 +55,7 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
             t.uop.substitute({**result.buffer_map, **free}, name="outputs", walk=True) for t in tensors
         ]
         calls, origin = resolve(lowered.linear, result.call.src[1:])
-        made = _Made(lowered, calls, origin, mentioned, outputs, result.variables)
+        made = _Made(lowered, calls, origin, mentioned, outputs, result.variables, result.fresh)
         return Built(made.schedule(config), result.buffer_map)
 
 
@@ -79,6 +80,7 @@ class _Made:
     mentioned: list[UOp]
     outputs: list[UOp]
     values: Mapping[UOp, int | None]
+    fresh: frozenset[UOp]
 
     def _variables(self) -> tuple[Variable, ...]:
         """Exactly the Variables that an item or an output uses, by name."""
@@ -91,10 +93,17 @@ class _Made:
                 found.append(Variable(v.expr, low, high, v.arg.multiple_of or 1, value))
         return tuple(sorted(found, key=lambda v: v.name))
 
-    def _reason(self, alloc: UOp) -> str:
-        if alloc in self.origin:
-            return f"the call {self.origin[alloc][0]} keeps it"
-        return self.lowered.reasons.get(alloc.arg.slot, "")
+    def _reason(self, node: UOp, role: Role) -> Reason | None:
+        match role:
+            case Role.INPUT:
+                return None
+            case Role.INPUT_OUTPUT:
+                return Reason(Rule.WRITE)
+            case Role.OUTPUT:
+                return Reason(Rule.FRESH if node in self.fresh else Rule.OUTPUT)
+        if node in self.origin:
+            return Reason(Rule.CALL, str(self.origin[node][0]))
+        return self.lowered.reasons.get(node.arg.slot)
 
     def _roles(self) -> dict[UOp, Role]:
         """BUFFER -> how it takes part: written ones that an expression mentions are also inputs."""
@@ -124,7 +133,7 @@ class _Made:
         for node in (*inputs, *dict.fromkeys(others), *allocs):
             kind = role.get(node, Role.TEMPORARY)
             prefix = {Role.OUTPUT: "out", Role.TEMPORARY: "t"}.get(kind, "in")
-            reason = self._reason(node) if kind is Role.TEMPORARY else ""
+            reason = self._reason(node, kind)
             shape = tuple(int(d) for d in node.shape)
             name = f"{prefix}{count[prefix]}"
             count[prefix] += 1

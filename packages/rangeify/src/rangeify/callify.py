@@ -21,12 +21,13 @@ from uopgraph import GroupOp, Ops, UOp
 @attrs.frozen
 class CallResult:
     """``call``: CALL(SINK of effects, actual buffers...). ``buffer_map``: what each stored value is from
-    now on.
+    now on. ``fresh``: buffers that take a write because somebody needs the old bytes.
     """
 
     call: UOp
     buffer_map: Mapping[UOp, UOp]
     variables: Mapping[UOp, int | None]
+    fresh: frozenset[UOp] = frozenset()
 
 
 def is_virtual(node: UOp) -> bool:
@@ -117,6 +118,7 @@ class _Storing:
     filled: set[UOp] = attrs.field(factory=set)
     aliases: set[UOp] = attrs.field(factory=set)
     variables: dict[UOp, int | None] = attrs.field(factory=dict)
+    fresh: set[UOp] = attrs.field(factory=set)
 
     def variable(self, node: UOp) -> UOp:
         """The free form of a Variable: bodies do not depend on values. Two values of one name do not meet."""
@@ -161,6 +163,7 @@ class _Storing:
             buffer = _place_of(state)
         else:
             buffer = new_place(node)
+            self.fresh.update(n for n in buffer.toposort() if n.op is Ops.BUFFER)
             target, whole = store.src[0], store.src[0].base is state and _is_whole(store.src[0], state)
             fresh = buffer if whole else buffer.after(buffer.store(state))
             now = fresh.after(target.substitute({state: fresh}, walk=True).store(store.src[1]))
@@ -225,7 +228,8 @@ def transform_to_call(
         elif node in pass_.numbered:
             now = pass_.value(node, now)
         pass_.new[node] = now
-    return CallResult(_parametrise(UOp.make_sink(*pass_.effects)), pass_.stored, pass_.variables)
+    call = _parametrise(UOp.make_sink(*pass_.effects))
+    return CallResult(call, pass_.stored, pass_.variables, frozenset(pass_.fresh))
 
 
 def _parametrise(sink: UOp) -> UOp:

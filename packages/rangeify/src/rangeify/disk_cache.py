@@ -16,11 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from rangeify.reasons import Reason
 from uopgraph import Ops, UOp, from_json, to_json
 from uopgraph.errors import UOpError
 
 #: Changes whenever the meaning of an entry changes.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def cache_directory(configured: str) -> Path:
@@ -42,7 +43,7 @@ def entry_path(directory: Path, key: tuple[bytes, tuple[Any, ...]]) -> Path:
     return directory / digest[:2] / f"{digest}.json"
 
 
-def load(path: Path) -> tuple[UOp, dict[int, str]] | None:
+def load(path: Path) -> tuple[UOp, dict[int, Reason]] | None:
     """The LINEAR and the reasons of an entry, None when there is no whole entry."""
     try:
         head, _, payload = path.read_text(encoding="utf-8").partition("\n")
@@ -50,15 +51,17 @@ def load(path: Path) -> tuple[UOp, dict[int, str]] | None:
             return None
         data = json.loads(payload)
         linear = from_json(data["linear"])
-        reasons = {int(slot): str(reason) for slot, reason in data["reasons"].items()}
+        reasons = {int(slot): Reason.from_data(reason) for slot, reason in data["reasons"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UOpError):
         return None
     return (linear, reasons) if linear.op is Ops.LINEAR else None
 
 
-def store(path: Path, linear: UOp, reasons: Mapping[int, str]) -> None:
+def store(path: Path, linear: UOp, reasons: Mapping[int, Reason]) -> None:
     """Write an entry; a directory that cannot be written costs the cache, not the schedule."""
-    payload = json.dumps({"linear": to_json(linear), "reasons": {str(k): v for k, v in reasons.items()}})
+    payload = json.dumps(
+        {"linear": to_json(linear), "reasons": {str(k): v.to_data() for k, v in reasons.items()}}
+    )
     text = hashlib.sha256(payload.encode()).hexdigest() + "\n" + payload
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

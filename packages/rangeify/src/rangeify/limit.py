@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from rangeify.reasons import Reason, Rule
 from uopgraph import AddrSpace, AxisType, BufferizeOpts, GroupOp, Ops, UOp
 
 _Buffers = frozenset[UOp]
@@ -20,13 +21,14 @@ class _Fresh:
         return r.replace(arg=(self.next - 1, AxisType.LOOP))
 
 
-def _stored(value: UOp, fresh: _Fresh) -> UOp:
+def _stored(value: UOp, fresh: _Fresh, most: int) -> UOp:
     """The value by way of a buffer of its own: it is computed in a loop nest of fresh ranges."""
     ranges = [r for r in value.ranges if r.arg[-1] is not AxisType.DEVICE]
     renamed = {r: fresh.range_like(r) for r in ranges}
     options = BufferizeOpts(value.device, AddrSpace.GLOBAL, False)
     inside = value.substitute(renamed, name="rename ranges", walk=True)
-    return inside.stage(*renamed.values(), opts=options).index(*ranges)
+    stage = inside.stage(*renamed.values(), opts=options).rtag(Reason(Rule.LIMIT, str(most)))
+    return stage.index(*ranges)
 
 
 def limit_buffers(sink: UOp, most: int) -> UOp:
@@ -42,7 +44,7 @@ def limit_buffers(sink: UOp, most: int) -> UOp:
         if node.op in GroupOp.ALU and len(read) > most - 1:
             for i, s in enumerate(sources):
                 if s.op in GroupOp.Elementwise and s.device is not None and len(below[s]) > 1:
-                    sources[i] = _stored(s, fresh)
+                    sources[i] = _stored(s, fresh, most)
                     below[sources[i]] = frozenset({sources[i].src[0]})
             read = frozenset().union(*(below[s] for s in sources))
         now = node.rebuild(tuple(sources))

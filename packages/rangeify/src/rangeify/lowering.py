@@ -19,6 +19,7 @@ from rangeify.multi import DeviceLowering, lower_devices
 from rangeify.order import create_schedule
 from rangeify.prepare import prepare
 from rangeify.ranges import run_rangeify
+from rangeify.reasons import Reason
 from rangeify.rows import merge_rows
 from rangeify.unstage import unstage
 from uopgraph import Ops, UOp
@@ -30,7 +31,7 @@ class Lowered:
     slot why that value is stored."""
 
     linear: UOp
-    reasons: Mapping[int, str]
+    reasons: Mapping[int, Reason]
 
 
 #: Lowered bodies by (content key, configuration): the memory level of the schedule cache.
@@ -56,7 +57,7 @@ def clear_schedule_cache() -> None:
         _cache.clear()
 
 
-def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, str]]:
+def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
     """The SINK of a call body as kernels over states of storage, not yet in order, and why each ALLOC slot is
     there. Every stage in the order of scheduler spec 1."""
     if config.fusion == "profit":

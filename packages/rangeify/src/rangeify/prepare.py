@@ -6,6 +6,7 @@ from typing import Final
 
 from rangeify.config import Config
 from rangeify.errors import UnsupportedError
+from rangeify.reasons import Reason, Rule
 from rangeify.split_reduce import pm_split_reduce
 from uopgraph import DType, GroupOp, Ops, PatternMatcher, UOp, UPat, dtypes, graph_rewrite, identity_element
 
@@ -71,12 +72,15 @@ def _reads_elsewhere(value: UOp, target: UOp) -> bool:
     return False
 
 
+_HAZARD: Final = Reason(Rule.HAZARD)
+
+
 def _store_hazard(x: UOp, target: UOp, value: UOp) -> UOp | None:
     """A kernel may read its own target only at the index that it stores (scheduler spec 6.2, reading 31): a
     value that reads it elsewhere is computed into storage of its own first."""
     if value.op is not Ops.CONTIGUOUS and _reads_elsewhere(value, target):
         # not value.contiguous(): that is no mark on storage
-        return x.replace(src=(target, UOp(Ops.CONTIGUOUS, None, (value,)), *x.src[2:]))
+        return x.replace(src=(target, UOp(Ops.CONTIGUOUS, None, (value,), None, _HAZARD), *x.src[2:]))
     return None
 
 

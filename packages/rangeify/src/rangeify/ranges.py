@@ -8,12 +8,14 @@ a STAGE, a candidate buffer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
 
 from rangeify.config import Config
 from rangeify.graph import data_srcs
+from rangeify.reasons import Candidate, Cause
 from uopgraph import AddrSpace, AxisType, BufferizeOpts, GroupOp, Ops, UOp
 from uopgraph.movement import apply_movement_op, push_index
 
@@ -33,11 +35,12 @@ _RANGELESS: Final = frozenset({Ops.CALL, Ops.LINEAR, Ops.AFTER, Ops.MSTACK, Ops.
 @attrs.define
 class Ranges:
     """What range assignment found. ``inputs``/``outputs``: index tuples per node; ``realized``: the axes at
-    which a node is staged; ``reason``: why."""
+    which a node is staged; ``causes``: why it is a candidate."""
 
     inputs: dict[UOp, Indices] = attrs.field(factory=dict)
     outputs: dict[UOp, Indices] = attrs.field(factory=dict)
     realized: dict[UOp, list[int]] = attrs.field(factory=dict)
+    causes: dict[UOp, Cause] = attrs.field(factory=dict)
     _next: int = 0
 
     def fresh(self, dim: int | UOp, axis_type: AxisType = AxisType.LOOP) -> UOp:
@@ -92,15 +95,33 @@ def assign_ranges(sink: UOp, config: Config) -> Ranges:
         if x.op in _RANGELESS or x.shape_or_none is None:
             ending[x] = {}
             continue
-        _assign(x, list(consumers[x]), found, ending, config)
+        _assign(x, consumers, found, ending, config)
     return found
 
 
+def _cause(candidate: Candidate, users: list[UOp], consumers: Mapping[UOp, Iterable[UOp]]) -> Cause:
+    """Why `users` (seen through movement) make a value a candidate for a buffer."""
+    names: set[str] = set()
+    stack, seen = list(users), set(users)
+    while stack:
+        user = stack.pop()
+        further = list(consumers[user]) if user.op in GroupOp.Movement else []
+        if not further:
+            names.add(user.op.name)
+        stack.extend(c for c in further if c not in seen)
+        seen.update(further)
+    return Cause(candidate, tuple(sorted(names)))
+
+
 def _assign(
-    x: UOp, consumers: list[UOp], found: Ranges, ending: dict[UOp, dict[UOp, None]], config: Config
+    x: UOp,
+    consumers: Mapping[UOp, Iterable[UOp]],
+    found: Ranges,
+    ending: dict[UOp, dict[UOp, None]],
+    config: Config,
 ) -> None:
-    users = [c for c in consumers if c in found.inputs]
-    ends = {r: None for c in consumers for r in ending[c]}
+    users = [c for c in consumers[x] if c in found.inputs]
+    ends = {r: None for c in consumers[x] for r in ending[c]}
     repeated = {r: None for c in users for r in _broadcast_ranges(c, x, found.inputs[c])}
     if x.op is Ops.REDUCE:
         ends.update(repeated)
@@ -126,7 +147,12 @@ def _assign(
                 entries.append(found.fresh(x.shape[a]))
                 marked.add(a)
         staged = bool(marked)
+        if staged:
+            found.causes[x] = _cause(Candidate.DISAGREE, users, consumers)
         if ends and (x.op in GroupOp.Elementwise or x.op is Ops.REDUCE):
+            repeats = [c for c in users if ending[c] or _broadcast_ranges(c, x, found.inputs[c])]
+            if x not in found.causes:
+                found.causes[x] = _cause(Candidate.REPEAT, repeats, consumers)
             # a value without dimensions has no axis to mark: the reference rules leave it where it is read
             staged, ends = config.fusion != "reference", {}
             for a in axes:
@@ -184,7 +210,8 @@ def _read(x: UOp, s: UOp, found: Ranges, new: dict[UOp, UOp], stages: dict[UOp, 
         options = BufferizeOpts(
             s.device, AddrSpace.GLOBAL if whole else AddrSpace.LOCAL, s.op not in ALWAYS_CONTIGUOUS
         )
-        stages[s] = new[s].stage(*(found.outputs[s][a] for a in axes), opts=options)
+        stage = new[s].stage(*(found.outputs[s][a] for a in axes), opts=options)
+        stages[s] = stage.rtag(found.causes.get(s) or s.tag)
     return stages[s].index(*(at[a] for a in axes))
 
 

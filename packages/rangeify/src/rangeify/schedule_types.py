@@ -11,6 +11,7 @@ import attrs
 
 from rangeify.errors import BindError, RangeifyError
 from rangeify.kernels import loops_of, store_of
+from rangeify.reasons import Reason
 from rangeify.storage import named_dtype
 from uopgraph import DType, KernelInfo, Ops, UOp, from_json, to_json
 
@@ -57,14 +58,15 @@ class Role(enum.Enum):
 
 @attrs.frozen
 class Buffer:
-    """Storage of a schedule. ``shape`` is the host shape; ``reason`` says why a temporary is stored."""
+    """Storage of a schedule. ``shape`` is the host shape; ``reason``: why it is stored, None for an
+    input."""
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     device: str
     role: Role
-    reason: str = ""
+    reason: Reason | None = None
 
     @property
     def nbytes(self) -> int:
@@ -205,6 +207,13 @@ class Schedule:
 
         return explain(self)
 
+    def to_html(self, title: str = "schedule") -> str:
+        """A self-contained HTML page (no network): the items and the buffers between them, and every kernel's
+        body."""
+        from rangeify.explain import to_html
+
+        return to_html(self, title)
+
     def to_json(self) -> str:
         """The schedule as JSON text; storage is written without contents and without process-wide numbers."""
         bodies: dict[UOp, int] = {}
@@ -221,7 +230,7 @@ class Schedule:
                     "dtype": b.dtype.name,
                     "device": b.device,
                     "role": b.role.value,
-                    "reason": b.reason,
+                    "reason": None if b.reason is None else b.reason.to_data(),
                 }
                 for b in self.buffers
             ],
@@ -252,7 +261,7 @@ class Schedule:
             raise ScheduleFormatError(f"malformed schedule: {type(error).__name__}: {error}") from error
 
 
-FORMAT = 2
+FORMAT = 3
 
 
 class ScheduleFormatError(RangeifyError, ValueError):
@@ -292,7 +301,12 @@ def _decode(data: dict[str, Any]) -> Schedule:
     bodies = [from_json(json.dumps(b)) for b in data["bodies"]]
     buffers = tuple(
         Buffer(
-            b["name"], tuple(b["shape"]), named_dtype(b["dtype"]), b["device"], Role(b["role"]), b["reason"]
+            b["name"],
+            tuple(b["shape"]),
+            named_dtype(b["dtype"]),
+            b["device"],
+            Role(b["role"]),
+            None if b["reason"] is None else Reason.from_data(b["reason"]),
         )
         for b in data["buffers"]
     )

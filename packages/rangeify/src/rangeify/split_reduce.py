@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from rangeify.config import Config
+from rangeify.reasons import Reason, Rule
 from uopgraph import GroupOp, Ops, PatternMatcher, UOp, UPat
 from uopgraph.movement import push_index
 
@@ -52,7 +53,8 @@ def _split(source: UOp, op: Ops, n: int, axis: int, d: int) -> UOp:
     shape = source.shape
     cut = source.reshape((*shape[:axis], d, shape[axis] // d, *shape[axis + 1 :]))
     order = [i for i in range(cut.ndim) if i != axis]
-    partial = UOp(Ops.REDUCE, None, (cut.permute((*order, axis)),), (op, n)).contiguous()
+    first = UOp(Ops.REDUCE, None, (cut.permute((*order, axis)),), (op, n))
+    partial = UOp(Ops.CONTIGUOUS, None, (first,), None, Reason(Rule.SPLIT))
     last = partial.ndim - 1
     return UOp(Ops.REDUCE, None, (partial.permute((last, *range(last))),), (op, 1))
 

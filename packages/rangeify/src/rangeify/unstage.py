@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from rangeify.reasons import Cause, Reason, Rule
 from rangeify.reduce_rules import pm_fast_reduce, pm_reduce
 from uopgraph import (
     AxisType,
@@ -53,17 +54,17 @@ def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
     return buffers, reduces
 
 
-def why_kept(stage: UOp) -> str | None:
+def why_kept(stage: UOp) -> Reason | None:
     """The reason for which a stage stays, or None when it is to be removed (scheduler spec 8.2)."""
-    value = stage.src[0]
+    value, cause = stage.src[0], stage.tag if isinstance(stage.tag, Cause) else None
     if value.op in (Ops.CONTIGUOUS, Ops.NOOP) or not stage.arg.removable:
-        return "it is marked contiguous"
+        return stage.tag if isinstance(stage.tag, Reason) else Reason(Rule.MARK)
     buffers, reduces = _accessed(value)
     if len(buffers) > MAX_RECOMPUTED_BUFFERS:
-        return f"recomputing it would read {len(buffers)} buffers"
+        return Reason(Rule.BUFFERS, str(len(buffers)), cause)
     for reduce in reduces:
         if _accessed(reduce.src[0])[0]:
-            return "it reduces over a buffer"
+            return Reason(Rule.REDUCTION, "", cause)
     return None
 
 

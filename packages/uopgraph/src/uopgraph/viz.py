@@ -1,7 +1,8 @@
 """A self-contained HTML page of graphs and recorded rewrites.
 
 ``uopgraph.viz.html(node)`` draws a graph; ``html(trace)`` lists the rewrites of a recording and steps through
-them: before and after, the changed nodes, the rule that fired. The page needs no network.
+them: before and after, the changed nodes, the rule that fired; ``html(gallery)`` lists graphs and diagrams of
+boxes under headings. The page needs no network.
 """
 
 from __future__ import annotations
@@ -93,6 +94,42 @@ def _inline(node: UOp) -> str:
     return _arg(node) if node.op is Ops.CONST else f"({', '.join(_arg(s) for s in node.src)})"
 
 
+@attrs.frozen
+class Picture:
+    """A graph of a gallery, with a line of text."""
+
+    title: str
+    detail: str
+    graph: UOp
+
+
+@attrs.frozen
+class Box:
+    """A box of a diagram. ``kind``: one of the classes of nodes, for its colour. ``notes``: further lines.
+    ``sources``: numbers of earlier boxes that arrows come from."""
+
+    title: str
+    kind: str
+    notes: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Diagram:
+    """A drawing of boxes that are no nodes."""
+
+    title: str
+    detail: str
+    boxes: tuple[Box, ...]
+
+
+@attrs.frozen
+class Gallery:
+    """Headings, each with graphs and diagrams."""
+
+    groups: tuple[tuple[str, tuple[Picture | Diagram, ...]], ...]
+
+
 class _Nodes:
     """The table of nodes of a page: each node is described once."""
 
@@ -105,6 +142,17 @@ class _Nodes:
             self.number[node] = len(self.rows)
             self.rows.append(self._row(node))
         return self.number[root]
+
+    def add_boxes(self, diagram: Diagram) -> int:
+        """The number of a row that stands for the whole diagram: all boxes that nothing comes from."""
+        first = len(self.rows)
+        used = {s for b in diagram.boxes for s in b.sources}
+        ends = [i for i in range(len(diagram.boxes)) if i not in used]
+        if len(ends) > 1 or not diagram.boxes:
+            diagram = attrs.evolve(diagram, boxes=(*diagram.boxes, Box("end", "structure", (), tuple(ends))))
+        for b in diagram.boxes:
+            self.rows.append(_box_row(b, first))
+        return len(self.rows) - 1 if len(ends) != 1 else first + ends[0]
 
     def _row(self, node: UOp) -> dict[str, Any]:
         return {
@@ -120,6 +168,42 @@ class _Nodes:
             "inline": node.op not in _SHAPED,
             "text": _inline(node) if _hidden(node) else "",
         }
+
+
+def _box_row(box: Box, first: int) -> dict[str, Any]:
+    plain = dict.fromkeys(("arg", "dtype", "tag", "shape", "ranges", "text"), "")
+    return {
+        **plain,
+        "op": box.title,
+        "cls": box.kind,
+        "notes": list(box.notes),
+        "src": [first + s for s in box.sources],
+        "hidden": False,
+        "inline": False,
+    }
+
+
+def _diagram(nodes: _Nodes, diagram: Diagram) -> dict[str, Any]:
+    size = len(diagram.boxes)
+    return {
+        "title": diagram.title,
+        "detail": diagram.detail,
+        "root": nodes.add_boxes(diagram),
+        "size": size,
+        "drawn": size <= DRAWN,
+        "changed": None,
+    }
+
+
+def _gallery(nodes: _Nodes, gallery: Gallery) -> list[dict[str, Any]]:
+    groups = []
+    for name, pictures in gallery.groups:
+        rewrites = []
+        for p in pictures:
+            step = _diagram(nodes, p) if isinstance(p, Diagram) else _graph(nodes, p.graph, p.title, p.detail)
+            rewrites.append({"name": p.title, "depth": 0, "steps": [step]})
+        groups.append({"name": name, "rewrites": rewrites})
+    return groups
 
 
 def _graph(
@@ -172,14 +256,16 @@ def _record(nodes: _Nodes, trace: Trace, record: RewriteRecord) -> dict[str, Any
     return {"name": record.name, "depth": record.depth, "steps": steps}
 
 
-def document(content: UOp | Trace, title: str = "uopgraph") -> dict[str, Any]:
+def document(content: UOp | Trace | Gallery, title: str = "uopgraph") -> dict[str, Any]:
     """The data of a page: ``{"title", "nodes": [...], "groups": [{"name", "rewrites": [{"name",
     "steps"}]}]}``."""
     nodes = _Nodes()
-    if isinstance(content, UOp):
+    profile: list[dict[str, Any]] = []
+    if isinstance(content, Gallery):
+        groups = _gallery(nodes, content)
+    elif isinstance(content, UOp):
         steps = [_graph(nodes, content, "graph")]
         groups = [{"name": title, "rewrites": [{"name": "graph", "depth": 0, "steps": steps}]}]
-        profile: list[dict[str, Any]] = []
     else:
         groups = [
             {"name": g.name, "rewrites": [_record(nodes, content, r) for r in g.rewrites]}
@@ -198,14 +284,14 @@ def document(content: UOp | Trace, title: str = "uopgraph") -> dict[str, Any]:
     return {"title": title, "nodes": nodes.rows, "groups": groups, "profile": profile}
 
 
-def html(content: UOp | Trace, title: str = "uopgraph") -> str:
+def html(content: UOp | Trace | Gallery, title: str = "uopgraph") -> str:
     """The page as text."""
     template = resources.files("uopgraph").joinpath("viz.html").read_text(encoding="utf-8")
     data = json.dumps(document(content, title), separators=(",", ":")).replace("</", "<\\/")
     return template.replace("__DATA__", data, 1)
 
 
-def write(content: UOp | Trace, path: str | Path, title: str = "uopgraph") -> Path:
+def write(content: UOp | Trace | Gallery, path: str | Path, title: str = "uopgraph") -> Path:
     """Write the page to `path` and return it."""
     target = Path(path)
     target.write_text(html(content, title), encoding="utf-8")

@@ -16,6 +16,7 @@ from rangeify.errors import DeviceError
 from rangeify.kernels import loops_of, storage_of, store_of
 from rangeify.multi.allreduce import allreduce_body
 from rangeify.multi.shards import Sharded, localize
+from rangeify.reasons import Reason, Rule
 from uopgraph import AxisType, GroupOp, KernelInfo, Ops, UOp, strong_dtype
 from uopgraph.movement import flat_index
 
@@ -30,7 +31,7 @@ class DeviceLowering:
     config: Config
     lower: Callable[[UOp, Config], UOp]
     count: int
-    reasons: dict[int, str] = attrs.field(factory=dict)
+    reasons: dict[int, Reason] = attrs.field(factory=dict)
     now: dict[UOp, UOp] = attrs.field(factory=dict)
     #: storage of a copy -> what was copied into it
     copied: dict[UOp, UOp] = attrs.field(factory=dict)
@@ -40,7 +41,7 @@ class DeviceLowering:
 
     def alloc(self, like: UOp, device: str | tuple[str, ...] | None, reason: str) -> UOp:
         self.count += 1
-        self.reasons[-self.count] = reason
+        self.reasons[-self.count] = Reason(Rule.DEVICES, reason)
         return UOp.alloc(list(like.max_shape), strong_dtype(like.dtype), device, slot=-self.count)
 
     def stored(self, x: UOp, reason: str) -> UOp:
