@@ -20,7 +20,7 @@ from spyrert.errors import SpyreCodeError
 from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, read_launch_spec
 from spyresim.arguments import Binding, bind
 from spyresim.constant_addresses import ConstantAddresses
-from spyresim.dataflow import DataflowFiles, kernel_image
+from spyresim.dataflow import USUAL_STARTS, ConstantStarts, DataflowFiles, kernel_image
 from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
 from spyresim.engine import Machine as Device
@@ -41,6 +41,7 @@ def run_dataflow(
     *,
     device: Architecture | str | Path | None = None,
     options: EngineOptions | None = None,
+    constant_starts: ConstantStarts = USUAL_STARTS,
 ) -> Result:
     """Execute the DataflowIR of one compiled kernel.
 
@@ -49,6 +50,7 @@ def run_dataflow(
             ``launch_spec.json`` (nothing else is read).
         args: arrays and numbers by argument name, as for `run_ktir`.
         device: the architecture; default that of the compilation, or the one that the launch spec names.
+        constant_starts: what constant start addresses count, for DataflowIR of other tools.
         options: strictness, seed, trace of the engine. With `time_only`, arrays may be left out, and there
             are no outputs.
 
@@ -76,7 +78,7 @@ def run_dataflow(
     constants = ConstantAddresses.of(spec, buffers)
     binding = _bind(spec, files, constants.pack(args or {}), options.time_only)
     values = [_word(value) for value in binding.values]
-    image = kernel_image(files, architecture, values)
+    image = kernel_image(files, architecture, values, constant_starts)
     blocks: dict[int, Bytes] = {}
     if not options.time_only:
         blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}

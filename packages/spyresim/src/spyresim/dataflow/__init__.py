@@ -6,5 +6,6 @@ that running DataflowIR and running the image check each other.
 
 from spyresim.dataflow.coordinator import kernel_image
 from spyresim.dataflow.files import DataflowFiles
+from spyresim.dataflow.tables import USUAL_STARTS, ConstantStarts
 
-__all__ = ["DataflowFiles", "kernel_image"]
+__all__ = ["USUAL_STARTS", "ConstantStarts", "DataflowFiles", "kernel_image"]

@@ -13,34 +13,49 @@ from dfsched import image as im
 from dfsched.architecture import Architecture
 from dfsched.dialects.dataflow import ProgramUnit
 from dfsched.dialects.symbol import CreateId
+from dfsched.dialects.vectorchain import ConstantBitstream
 from ktir.dialects import arith, scf
 from ktir.dialects.func import Call, Func, Return
 from ktir.ir import Block, Operation, Value
 from ktir.types import VectorType
 from spyresim.dataflow.files import DataflowFiles
 from spyresim.dataflow.statics import Handle, Number, Statics
-from spyresim.dataflow.tables import Tables
+from spyresim.dataflow.tables import USUAL_STARTS, ConstantStarts, Tables
 from spyresim.dataflow.unit_program import UnitReader
-from spyresim.errors import ArgumentError, BudgetFault, ControlFault, Site, UnsupportedError
+from spyresim.errors import (
+    ArgumentError,
+    BudgetFault,
+    ControlFault,
+    MisalignedFault,
+    Site,
+    UnsupportedError,
+)
 
 MAX_LAUNCHES = 100_000
 
 
-def kernel_image(files: DataflowFiles, architecture: Architecture, arguments: Sequence[int]) -> im.Image:
+def kernel_image(
+    files: DataflowFiles,
+    architecture: Architecture,
+    arguments: Sequence[int],
+    constants: ConstantStarts = USUAL_STARTS,
+) -> im.Image:
     """The image of one run.
 
     `arguments` are the kernel's, in order: byte addresses (device virtual) of pointers, values of scalars.
+    `constants` says what constant start addresses count.
 
     Raises UnsupportedError for operations that the engine does not know, ControlFault for symbols without
     value and the like.
     """
-    return _Kernel(files, architecture).run(arguments)
+    return _Kernel(files, architecture, constants).run(arguments)
 
 
 class _Kernel:
-    def __init__(self, files: DataflowFiles, architecture: Architecture) -> None:
+    def __init__(self, files: DataflowFiles, architecture: Architecture, constants: ConstantStarts) -> None:
         self.files = files
-        self.tables = Tables(architecture)
+        self.tables = Tables(architecture, constants)
+        self.divisions: dict[Value, arith.DivSI] = {}
         self.programs: list[im.Program] = []
         self.launches: list[int] = []
         self.known: dict[tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]], int] = {}
@@ -112,9 +127,14 @@ class _Kernel:
             case Return() | scf.Yield():
                 pass
             case _ if op.results and statics.evaluate(op):
-                pass
+                self._note(op)
             case _:
                 raise UnsupportedError(f"operation '{op.name}' in a kernel", site)
+
+    def _note(self, op: Operation) -> None:
+        """Remember divisions: outermost in the definition of a symbol, they give its word."""
+        if isinstance(op, arith.DivSI):
+            self.divisions[op.results[0]] = op
 
     def _loop(self, op: scf.For, statics: Statics, symbols: dict[int, int], site: Site) -> None:
         if op.outputs:
@@ -134,6 +154,16 @@ class _Kernel:
 
     def _define(self, op: CreateId, statics: Statics, symbols: dict[int, int], site: Site) -> None:
         value = self._number(op.value, statics, site)
+        division = self.divisions.get(op.value)
+        if division is not None:
+            address, word = (self._number(v, statics, site) for v in division.operands)
+            if word and address % word:
+                raise MisalignedFault(
+                    f"address of symbol {op.id} is not a multiple of {word}",
+                    site=site,
+                    address=address,
+                    alignment=word,
+                )
         if symbols.setdefault(op.id, value) != value:
             raise ControlFault(f"two values for symbol {op.id}", site=site)
 
@@ -153,14 +183,19 @@ class _Kernel:
     def _read(self, function: Func, outer: Statics, symbols: dict[int, int]) -> im.Program:
         statics = Statics(symbols, outer.known, 1)
         operations = function.body.block.operations
-        constants: dict[Value, arith.Constant] = {}
+        constants: dict[Value, Operation] = {}
         for op in operations:
             if isinstance(op, CreateId):
                 self._define(op, statics, symbols, Site(op.name, op.location))
-            elif isinstance(op, arith.Constant) and isinstance(op.result.type, VectorType):
+            elif isinstance(op, arith.Constant | ConstantBitstream) and isinstance(
+                op.result.type, VectorType
+            ):
                 constants[op.result] = op
-            elif not isinstance(op, ProgramUnit | Return) and not (op.results and statics.evaluate(op)):
+            elif isinstance(op, ProgramUnit | Return):
+                continue
+            elif not op.results or not statics.evaluate(op):
                 raise UnsupportedError(f"operation '{op.name}' in a program", Site(op.name, op.location))
+            self._note(op)
         units = [
             self._unit(op, function.symbol, statics, symbols, constants)
             for op in operations
@@ -174,7 +209,7 @@ class _Kernel:
         program: str,
         outer: Statics,
         symbols: Mapping[int, int],
-        constants: Mapping[Value, arith.Constant],
+        constants: Mapping[Value, Operation],
     ) -> im.UnitProgram:
         site = Site(op.name, op.location)
         handles = [outer.get(value) for value in op.units]

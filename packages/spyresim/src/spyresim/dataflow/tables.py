@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import attrs
+
 from dfsched import image as im
 from dfsched.architecture import Architecture
 from dfsched.dialects.dataflow import GetUnit
@@ -13,6 +15,27 @@ T = TypeVar("T")
 
 REGISTER_FILE_BYTES = 64 * 1024
 """Size of a register memory for which the description states none."""
+
+
+@attrs.frozen
+class ConstantStarts:
+    """What a constant start address of a view counts: elements of the view, or bytes (dataflowir spec 5.4).
+
+    By default elements in device memory and bytes in scratchpads and registers. Symbols always count words.
+    """
+
+    device_elements: bool = True
+    local_elements: bool = False
+
+    def unit(self, memory: im.Memory, element: im.ElementType) -> int:
+        """Bytes that one step of the address is."""
+        is_global = memory.memory_class is im.MemoryClass.GLOBAL
+        counts_elements = self.device_elements if is_global else self.local_elements
+        return element.storage_bits // 8 if counts_elements else 1
+
+
+USUAL_STARTS = ConstantStarts()
+"""What dfsched writes."""
 
 
 class Interned(list[T]):
@@ -30,8 +53,9 @@ class Interned(list[T]):
 class Tables:
     """Everything that all programs of one kernel share."""
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, constants: ConstantStarts) -> None:
         self.architecture = architecture
+        self.constant_starts = constants
         self.units: list[im.Unit] = []
         self.memories: list[im.Memory] = []
         self.fifos: list[im.Fifo] = []

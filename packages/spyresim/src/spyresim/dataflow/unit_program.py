@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from dfsched import image as im
-from dfsched.dialects import agen, dataflow, vectorchain
+from dfsched.dialects import agen, dataflow
 from dfsched.dialects.dataflow import ProgramUnit
-from ktir.attributes import DenseElementsAttr, IntegerAttr, StringAttr, TypeAttr
+from ktir.attributes import IntegerAttr, StringAttr, TypeAttr
 from ktir.dialects import arith, scf
 from ktir.ir import Block, Operation, Value
 from ktir.types import IndexType, IntegerType, MemRefType, VectorType
@@ -22,6 +22,7 @@ from spyresim.dataflow.affine_access import (
 )
 from spyresim.dataflow.statics import Handle, Statics
 from spyresim.dataflow.tables import Tables
+from spyresim.dataflow.vector_operations import VECTOR_READERS, constant_index
 from spyresim.errors import Site, UnsupportedError
 
 _SCALAR: dict[type[Operation], im.ScalarOp] = {
@@ -42,14 +43,6 @@ _SCALAR: dict[type[Operation], im.ScalarOp] = {
     arith.AndI: im.ScalarOp.AND,
     arith.OrI: im.ScalarOp.OR,
     arith.XOrI: im.ScalarOp.XOR,
-}
-_UNARY: dict[type[Operation], im.UnaryOperator] = {
-    vectorchain.FastExp: im.UnaryOperator.FAST_EXP,
-    vectorchain.Floor: im.UnaryOperator.FLOOR,
-    vectorchain.RecEstimate: im.UnaryOperator.RECIPROCAL_ESTIMATE,
-    vectorchain.LnEstimate: im.UnaryOperator.LN_ESTIMATE,
-    vectorchain.RsqrtEstimate: im.UnaryOperator.RSQRT_ESTIMATE,
-    vectorchain.Neg: im.UnaryOperator.NEG,
 }
 
 
@@ -72,7 +65,7 @@ class UnitReader:
         statics: Statics,
         tables: Tables,
         units: list[int],
-        constants: Mapping[Value, arith.Constant],
+        constants: Mapping[Value, Operation],
     ) -> None:
         self.op = op
         self.label = label
@@ -115,14 +108,16 @@ class UnitReader:
             self.scalars[value] = number
         return number
 
-    def _vector(self, value: Value) -> int:
+    def new_vector(self, value: Value) -> int:
+        """The register of a vector of this program."""
         return self.vectors.setdefault(value, len(self.vectors))
 
-    def _read_vector(self, value: Value, site: Site) -> int:
+    def read_vector(self, value: Value, site: Site) -> int:
+        """A register that holds a vector; constants of the function are loaded into one here and now."""
         found = self.vectors.get(value)
         if found is None and value in self.outside:
             # read where it is used: an earlier use may stand in a branch that was not taken
-            constant = self._constant_index(self.outside[value], site)
+            constant = constant_index(self.tables, self.outside[value], site)
             register = self.vectors[_temporary(self.vectors)]
             self.code.append(im.VectorConstant(register, constant))
             return register
@@ -137,7 +132,7 @@ class UnitReader:
         self.columns.append(column)
         return len(self.columns) - 1
 
-    def _scalar(self, value: Value, site: Site) -> int:
+    def scalar(self, value: Value, site: Site) -> int:
         """A register that holds a scalar; known numbers are put into one here and now."""
         found = self.scalars.get(value)
         if found is not None:
@@ -176,25 +171,17 @@ class UnitReader:
         if reader is not None:
             reader(self, op, site)
         elif type(op) in _SCALAR:
-            lhs, rhs = (self._scalar(value, site) for value in op.operands)
+            lhs, rhs = (self.scalar(value, site) for value in op.operands)
             dst = self._new_scalar(op.results[0])
             self.code.append(im.ScalarBinary(_SCALAR[type(op)], dst, lhs, im.Register(rhs)))
-        elif type(op) in _UNARY:
-            mask = op.operands[1] if len(op.operands) > 1 else None
-            self._emit_unary(op, _UNARY[type(op)], mask, site)
         else:
             raise UnsupportedError(f"operation '{op.name}' in a program unit", site)
-
-    def _emit_unary(self, op: Operation, code: im.UnaryOperator, mask: Value | None, site: Site) -> None:
-        source = self._read_vector(op.operands[0], site)
-        held = None if mask is None else self._read_vector(mask, site)
-        self.code.append(im.VectorUnary(code, self._vector(op.results[0]), source, held))
 
     # -- control
 
     def _for(self, op: Operation, site: Site) -> None:
         assert isinstance(op, scf.For)
-        lower, upper = self._scalar(op.lower, site), self._scalar(op.upper, site)
+        lower, upper = self.scalar(op.lower, site), self.scalar(op.upper, site)
         step = self.statics.number(op.step)
         if step is None or step.uniform is None:
             raise UnsupportedError("a loop step that is not one known number", site)
@@ -221,9 +208,9 @@ class UnitReader:
 
     def _move(self, target: Value, source: Value, site: Site) -> None:
         if isinstance(target.type, VectorType):
-            self.code.append(im.VectorMove(self._vector(target), self._read_vector(source, site)))
+            self.code.append(im.VectorMove(self.new_vector(target), self.read_vector(source, site)))
             return
-        register = self._scalar(source, site)
+        register = self.scalar(source, site)
         self.code.append(im.Move(self._new_scalar(target), register))
 
     def _parallel_moves(self, targets: Sequence[Value], sources: Sequence[Value], site: Site) -> None:
@@ -231,7 +218,7 @@ class UnitReader:
         pending: list[im.Instruction] = []
         for target, source in zip(targets, sources, strict=True):
             if isinstance(target.type, VectorType):
-                register = self._read_vector(source, site)
+                register = self.read_vector(source, site)
                 if register == self.vectors[target]:
                     continue
                 temporary = self.vectors[_temporary(self.vectors)] if len(targets) > 1 else register
@@ -239,7 +226,7 @@ class UnitReader:
                     self.code.append(im.VectorMove(temporary, register))
                 pending.append(im.VectorMove(self.vectors[target], temporary))
                 continue
-            register = self._scalar(source, site)
+            register = self.scalar(source, site)
             if register == self.scalars[target]:
                 continue
             temporary = register
@@ -251,10 +238,10 @@ class UnitReader:
 
     def _if(self, op: Operation, site: Site) -> None:
         assert isinstance(op, scf.If)
-        condition = self._scalar(op.condition, site)
+        condition = self.scalar(op.condition, site)
         for output in op.outputs:
             if isinstance(output.type, VectorType):
-                self._vector(output)
+                self.new_vector(output)
             else:
                 self._new_scalar(output)
         branch = len(self.code)
@@ -272,27 +259,27 @@ class UnitReader:
             self._operation(inner)
         for output, value in zip(outputs, block.terminator.operands, strict=True):
             if isinstance(output.type, VectorType):
-                self.code.append(im.VectorMove(self.vectors[output], self._read_vector(value, site)))
+                self.code.append(im.VectorMove(self.vectors[output], self.read_vector(value, site)))
             else:
-                self.code.append(im.Move(self.scalars[output], self._scalar(value, site)))
+                self.code.append(im.Move(self.scalars[output], self.scalar(value, site)))
 
     def _compare(self, op: Operation, site: Site) -> None:
         assert isinstance(op, arith.CmpI)
-        lhs, rhs = self._scalar(op.lhs, site), self._scalar(op.rhs, site)
+        lhs, rhs = self.scalar(op.lhs, site), self.scalar(op.rhs, site)
         dst = self._new_scalar(op.result)
         self.code.append(im.ScalarCompare(im.Predicate(op.comparison.value), dst, lhs, rhs))
 
     def _select(self, op: Operation, site: Site) -> None:
         assert isinstance(op, arith.Select)
-        condition = self._scalar(op.condition, site)
-        a, b = self._scalar(op.true_value, site), self._scalar(op.false_value, site)
+        condition = self.scalar(op.condition, site)
+        a, b = self.scalar(op.true_value, site), self.scalar(op.false_value, site)
         self.code.append(im.ScalarSelect(self._new_scalar(op.result), condition, a, b))
 
     def _cast_index(self, op: Operation, site: Site) -> None:
         target = op.results[0].type
         if isinstance(target, IntegerType) and target.width < 64:
             raise UnsupportedError(f"a cast of an index to {target} in a program unit", site)
-        source = self._scalar(op.operands[0], site)
+        source = self.scalar(op.operands[0], site)
         self.code.append(im.Move(self._new_scalar(op.results[0]), source))
 
     # -- memory
@@ -312,17 +299,15 @@ class UnitReader:
         symbolic = start is not None and start.symbolic
         if symbolic:
             unit = self.tables.architecture.word_size(self.kind, described.kind)
-        elif described.memory_class is im.MemoryClass.GLOBAL:
-            unit = element.storage_bits // 8
         else:
-            unit = 1
+            unit = self.tables.constant_starts.unit(described, element)
         shape = tuple(0 if extent is None else extent for extent in type.shape)
         view = im.View(element, shape, coefficients, constant, unit, symbolic)
         where: im.Register | im.Column
         if start is not None:
             where = im.Column(self._column(start.rows))
         else:
-            where = im.Register(self._scalar(op.start, site))
+            where = im.Register(self.scalar(op.start, site))
         memory: im.MemoryId | im.Column
         same = len(set(memories)) == 1
         memory = im.MemoryId(memories[0]) if same else im.Column(self._column(memories))
@@ -347,7 +332,7 @@ class UnitReader:
                 for r, row in enumerate(rows):
                     side.base[r] += row[position] * number.uniform
                 continue
-            side.registers.append(self._scalar(value, site))
+            side.registers.append(self.scalar(value, site))
             for r, row in enumerate(rows):
                 side.coefficients[r].append(row[position])
         return side
@@ -381,7 +366,7 @@ class UnitReader:
         self.tables.generators.append(im.AddressGenerator(im.GeneratorKind.LOAD, (finished,)))
         view = self._read_view(op.memory, site)
         generator = len(self.tables.generators) - 1
-        self.code.append(im.VectorLoad(self._vector(op.vector), view, generator))
+        self.code.append(im.VectorLoad(self.new_vector(op.vector), view, generator))
 
     def _store(self, op: Operation, site: Site) -> None:
         assert isinstance(op, agen.VectorStore)
@@ -390,7 +375,7 @@ class UnitReader:
         self._check_lanes(points, op.vector, site)
         finished = self._finished(side, self._element(op.memory), points, [[] for _ in side.base])
         self.tables.generators.append(im.AddressGenerator(im.GeneratorKind.STORE, (finished,)))
-        view, source = self._read_view(op.memory, site), self._read_vector(op.vector, site)
+        view, source = self._read_view(op.memory, site), self.read_vector(op.vector, site)
         self.code.append(im.VectorStore(source, view, len(self.tables.generators) - 1))
 
     def _check_lanes(self, points: list[tuple[int, ...]], vector: Value, site: Site) -> None:
@@ -425,7 +410,7 @@ class UnitReader:
     def _send(self, op: Operation, site: Site) -> None:
         assert isinstance(op, dataflow.Send)
         column = self._unit_column(op.unit, site, sending=True, queue=True)
-        self.code.append(im.Send(self._read_vector(op.data, site), column, 0))
+        self.code.append(im.Send(self.read_vector(op.data, site), column, 0))
 
     def _receive(self, op: Operation, site: Site) -> None:
         assert isinstance(op, dataflow.Receive)
@@ -433,7 +418,7 @@ class UnitReader:
         type = op.data.type
         assert isinstance(type, VectorType)
         element = im.ElementType.of(type.element)
-        self.code.append(im.Receive(self._vector(op.data), column, element, type.num_elements()))
+        self.code.append(im.Receive(self.new_vector(op.data), column, element, type.num_elements()))
 
     def _sync_send(self, op: Operation, site: Site) -> None:
         assert isinstance(op, dataflow.SyncSend)
@@ -444,68 +429,6 @@ class UnitReader:
     def _sync_receive(self, op: Operation, site: Site) -> None:
         assert isinstance(op, dataflow.SyncReceive)
         self.code.append(im.SyncReceive(self._unit_column(op.unit, site, sending=False, queue=False)))
-
-    # -- vectors
-
-    def _mask(self, mask: Value | None, site: Site) -> int | None:
-        return None if mask is None else self._read_vector(mask, site)
-
-    def _binary(self, op: Operation, site: Site) -> None:
-        assert isinstance(op, vectorchain.Binary)
-        a, b = self._read_vector(op.a, site), self._read_vector(op.b, site)
-        code = im.BinaryOperator(int(op.binary_op.value))
-        self.code.append(im.VectorBinary(code, self._vector(op.result), a, b, self._mask(op.mask, site)))
-
-    def _vector_compare(self, op: Operation, site: Site) -> None:
-        assert isinstance(op, vectorchain.ElementWiseCompare)
-        a, b = self._read_vector(op.a, site), self._read_vector(op.b, site)
-        code = im.CompareOperator(int(op.compare_op.value))
-        self.code.append(im.VectorCompare(code, self._vector(op.result), a, b, self._mask(op.mask, site)))
-
-    def _selection(self, op: Operation, site: Site) -> None:
-        assert isinstance(op, vectorchain.ElementWiseSelection)
-        if op.mask is not None:
-            raise UnsupportedError("a masked selection", site)
-        condition, a, b = (self._read_vector(value, site) for value in (op.condition, op.a, op.b))
-        self.code.append(im.VectorSelect(self._vector(op.result), condition, a, b))
-
-    def _cast(self, op: Operation, site: Site) -> None:
-        assert isinstance(op, vectorchain.Cast)
-        if op.mask is not None:
-            raise UnsupportedError("a masked cast", site)
-        type = op.result.type
-        assert isinstance(type, VectorType)
-        source = self._read_vector(op.a, site)
-        element = im.ElementType.of(type.element)
-        self.code.append(im.VectorCast(self._vector(op.result), source, element, type.num_elements()))
-
-    def _constant(self, op: Operation, site: Site) -> None:
-        assert isinstance(op, arith.Constant)
-        self.code.append(im.VectorConstant(self._vector(op.result), self._constant_index(op, site)))
-
-    def _constant_index(self, op: arith.Constant, site: Site) -> int:
-        value = op.value
-        if not isinstance(value, DenseElementsAttr) or not isinstance(value.type, VectorType):
-            raise UnsupportedError("a constant that is neither a number nor a vector", site)
-        element, lanes = im.ElementType.of(value.type.element), value.type.num_elements()
-        data = value.data * lanes if value.splat else value.data
-        return self.tables.constants.index_of(im.Constant(element, lanes, data))
-
-    def _shuffle(self, op: Operation, site: Site) -> None:
-        assert isinstance(op, vectorchain.Shuffle)
-        type = op.result.type
-        assert isinstance(type, VectorType)
-        picked = tuple(self._scalar(value, site) for value in (*op.variables, *op.pads))
-        descriptor = im.ShuffleDescriptor(
-            im.ElementType.of(type.element),
-            tuple(op.picks()),
-            op.repetition.value,
-            picked,
-            self._mask(op.mask, site),
-        )
-        self.tables.shuffles.append(descriptor)
-        source = self._read_vector(op.input, site)
-        self.code.append(im.Shuffle(self._vector(op.result), source, len(self.tables.shuffles) - 1))
 
     def _opaque(self, op: Operation, site: Site) -> None:
         assert isinstance(op, dataflow.Opaque)
@@ -548,7 +471,6 @@ _READERS: dict[type[Operation], Callable[[UnitReader, Operation, Site], None]] =
     arith.Select: UnitReader._select,
     arith.IndexCast: UnitReader._cast_index,
     arith.IndexCastUI: UnitReader._cast_index,
-    arith.Constant: UnitReader._constant,
     dataflow.GetLogicalMemoryView: UnitReader._view,
     dataflow.Send: UnitReader._send,
     dataflow.Receive: UnitReader._receive,
@@ -559,10 +481,6 @@ _READERS: dict[type[Operation], Callable[[UnitReader, Operation, Site], None]] =
     agen.VectorLoad: UnitReader._load,
     agen.VectorStore: UnitReader._store,
     agen.CompositeLoadAndStore: UnitReader._copy,
-    vectorchain.Binary: UnitReader._binary,
-    vectorchain.ElementWiseCompare: UnitReader._vector_compare,
-    vectorchain.ElementWiseSelection: UnitReader._selection,
-    vectorchain.Cast: UnitReader._cast,
-    vectorchain.Shuffle: UnitReader._shuffle,
+    **VECTOR_READERS,
 }
 __all__ = ["UnitReader"]

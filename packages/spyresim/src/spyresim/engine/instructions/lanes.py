@@ -14,7 +14,7 @@ from spyresim.engine.footprint import Footprint
 from spyresim.engine.state import Cohort, Gang
 from spyresim.engine.values import Vector, spread
 from spyresim.engine.vectors import SLOW_UNARY, check_mask, require_same
-from spyresim.errors import OutOfRangeFault, UnsupportedError
+from spyresim.errors import ControlFault, OutOfRangeFault, UnsupportedError
 
 if TYPE_CHECKING:
     from spyresim.engine.process import Executor
@@ -102,6 +102,21 @@ def vector_rotate(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorRotate) -
     return computed(x, gang, i.dst, Vector(vector.element, data), "rotate")
 
 
+def vector_scan(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorScan) -> bool:
+    """``out[n] = out[n - gap] op in[n]``, or the mirror image of it; `gap` lanes at a time."""
+    vector, site = x.vector(gang, i.a), x.site(gang)
+    if not i.gap > 0:
+        raise ControlFault(f"the gap of a scan is {i.gap}, not positive", site=site)
+    data = vector.data[:, ::-1].copy() if i.right_to_left else vector.data.copy()
+    for first in range(i.gap, vector.lanes, i.gap):
+        end = min(first + i.gap, vector.lanes)
+        before = Vector(vector.element, data[:, first - i.gap : end - i.gap])
+        here = Vector(vector.element, data[:, first:end])
+        data[:, first:end] = x.lanes.binary(i.op, before, here, None, site).data
+    value = Vector(vector.element, data[:, ::-1] if i.right_to_left else data)
+    return computed(x, gang, i.dst, value, "scan")
+
+
 def vector_move(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorMove) -> bool:
     gang.vectors[i.dst] = x.vector(gang, i.a)
     gang.pc += 1
@@ -153,6 +168,7 @@ HANDLERS: dict[type[im.Instruction], Callable[..., bool]] = {
     im.Shuffle: shuffle,
     im.VectorConstant: vector_constant,
     im.VectorRotate: vector_rotate,
+    im.VectorScan: vector_scan,
     im.VectorMove: vector_move,
     im.CallOpaque: opaque,
 }

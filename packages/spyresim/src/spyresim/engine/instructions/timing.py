@@ -74,6 +74,10 @@ def vector_rotate(x: TimeExecutor, cohort: Cohort, gang: Gang, i: im.VectorRotat
     return computed(x, gang, i.dst, x.vector(gang, i.a), "rotate")
 
 
+def vector_scan(x: TimeExecutor, cohort: Cohort, gang: Gang, i: im.VectorScan) -> bool:
+    return computed(x, gang, i.dst, x.vector(gang, i.a), "scan")
+
+
 def shuffle(x: TimeExecutor, cohort: Cohort, gang: Gang, i: im.Shuffle) -> bool:
     described = x.context.image.shuffles[i.descriptor]
     lanes = len(described.indices) * described.repetition
@@ -110,6 +114,7 @@ HANDLERS: dict[type[im.Instruction], Callable[..., bool]] = {
     im.VectorSelect: vector_select,
     im.VectorCast: vector_cast,
     im.VectorRotate: vector_rotate,
+    im.VectorScan: vector_scan,
     im.Shuffle: shuffle,
     im.VectorConstant: vector_constant,
     im.CallOpaque: opaque,
