@@ -241,7 +241,10 @@ def test_bad_manifests(
     change: Callable[[dict[str, Any]], None],
     error: type[errors.SpyreError],
 ) -> None:
-    """faults A4-A11, A13-A15, A17, A20: refused before any contact with the device."""
+    """faults A4-A11, A13-A15, A17, A20: refused before any contact with the device.
+
+    dataflowir checklist B10: among them an odd address, one outside of segment 7, regions that overlap.
+    """
     manifest, files = plain()
     change(manifest)
     path = folder(tmp_path / "k", manifest, files)

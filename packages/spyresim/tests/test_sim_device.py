@@ -115,3 +115,21 @@ def test_runs_are_remembered() -> None:
     assert [run.kernel for run in device.runs] == ["twice"] * 3
     assert len({run.report.cycles for run in device.runs}) == 1
     assert device.counters()["image_transfers"] == 1
+
+
+def test_prepared_once_launched_for_any_addresses() -> None:
+    """dataflowir checklist B12: one plan, two launches with tensors in different places, both right."""
+    compiled = compile_kernel(ktir.parse(KERNEL), "spyre")
+    device = SimDevice()
+    runtime = Runtime(device_factory=lambda index: device)
+    plan = runtime.prepare_kernel(compiled.spyrecode)
+    rng = np.random.default_rng(2)
+    inputs = [rng.standard_normal((4, 64)).astype(np.float16) for _ in range(2)]
+    tensors = [runtime.to_device(x, plan.args[0].layout) for x in inputs]
+    outputs = [runtime.empty((4, 64), "float16", plan.args[1].layout) for _ in range(2)]
+    assert len({id(t.storage) for t in (*tensors, *outputs)}) == 4
+    for x, y in zip(tensors, outputs, strict=True):
+        runtime.launch(plan, [x, y])
+    for x, y in zip(inputs, outputs, strict=True):
+        np.testing.assert_array_equal(runtime.to_host(y), x * 2)
+    assert device.counters()["image_transfers"] == 1
