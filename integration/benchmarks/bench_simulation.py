@@ -1,7 +1,7 @@
-"""What simulating a kernel at DataflowIR level costs: values and time, time alone, and time with fast-forward.
+"""What simulating a kernel at DataflowIR level costs: with values, time alone, and with fast-forward.
 
-Softmax over [rows, 1024] f16 on 32 cores of `spyre`.  Times are of the processor; the peak is of the arrays and
-objects that the run allocates.
+Softmax over [rows, 1024] f16 on 32 cores of `spyre`.  Times are of the processor; the peak is of the arrays
+and objects that the run allocates.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def bench_softmax(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(
             f"\nsoftmax 4096x1024: {full:.2f} s and {peak / 2**20:.0f} MiB with values, "
-            f"{slow:.2f} s time alone, {fast:.3f} s with fast-forward; of 512 rows {few:.3f} s ({fast / few:.2f} x)"
+            f"{slow:.2f} s time alone, {fast:.3f} s with fast-forward; "
+            f"of 512 rows {few:.3f} s ({fast / few:.2f} x)"
         )
     assert result.report.cycles == timed.report.cycles == skipped.report.cycles
     assert full < 5
