@@ -12,7 +12,10 @@ from types import ModuleType
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dfsched
 import ktir
@@ -22,10 +25,14 @@ from spyrert.errors import SpyreError
 from spyrert.spyrecode.image import Image
 from spyresim import SpyresimError, run_device
 from spyresim.engine import Options
+from spyresim.engine.access import addresses, base_index, pattern
+from spyresim.engine.state import ViewValue
+from spyresim.engine.values import spread, wrap64
+from spyresim.errors import Site
 from spyresim.testing import text as k
 
 NUMBERS = (0, 1, 2, 3, 5, 63, 64, 65, 128, 255, 1 << 16, (1 << 31) - 1, 1 << 32, 1 << 40, (1 << 63) - 1)
-BUDGET = Options(max_instructions=20_000)
+BUDGET = Options(max_instructions=20_000, max_bytes=1 << 28)
 
 
 def _module(name: str) -> ModuleType:
@@ -148,6 +155,31 @@ def test_the_example_with_all_vector_instructions_runs() -> None:
     assert list(im.problems(image)) == []
     found, expected, _ = _module("engine_images").run(image)
     assert (found == expected).all()
+
+
+NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
+SCALAR = NUMBER | st.lists(NUMBER, min_size=2, max_size=2).map(lambda rows: np.array(rows, np.int64))
+
+
+@given(
+    scalars=st.lists(SCALAR, min_size=1, max_size=3),
+    numbers=st.lists(st.one_of(NUMBER, st.sampled_from(NUMBERS)), min_size=6, max_size=6),
+    start=SCALAR,
+)
+def test_addresses_wrap_around(scalars: list[Any], numbers: list[int], start: Any) -> None:
+    """Whatever an image says: addresses are those of 64-bit arithmetic."""
+    f16, count = im.ElementType.F16, len(scalars)
+    line = im.BoxLanes((64,), (0,))
+    side = im.Side(f16, tuple(range(count)), (numbers[0],), (tuple(numbers[1 : 1 + count]),), ((),), line)
+    view = im.View(f16, (1 << 30,), (numbers[4],), numbers[5])
+    shape = pattern(attrs.evolve(side), (), attrs.evolve(view, coefficients=(1,)))
+    (index,) = base_index(side, scalars, Site())
+    found = addresses(ViewValue(0, start, view), (index,), shape, False, Site())
+    for row in range(2):
+        of = [int(v[row]) if isinstance(v, np.ndarray) else v for v in (start, *scalars)]
+        expected = numbers[0] + sum(c * v for c, v in zip(numbers[1:], of[1:], strict=False))
+        expected = of[0] + 2 * (numbers[5] + numbers[4] * expected)
+        assert int(spread(found, 2)[row]) == wrap64(expected)
 
 
 @pytest.mark.sweep(default=150, full=2000)

@@ -114,6 +114,10 @@ class SimDevice(EventDevice):
             self._counters["image_transfers"] += is_spyrebin(block.host)
         return ticket
 
+    def release(self) -> None:
+        """Free the memory of the scratchpads; the device is not to be used any more."""
+        self._machine.scratchpads.clear()
+
     def reset_counters(self) -> None:
         super().reset_counters()
         self._counters["image_transfers"] = 0

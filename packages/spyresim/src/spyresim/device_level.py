@@ -75,6 +75,7 @@ def run_device(
         return constants.unpack(result, args or {})
     finally:
         runtime.shutdown()
+        simulated.release()
 
 
 def _launch(

@@ -11,7 +11,7 @@ import numpy as np
 from dfsched.image import AddressGenerator, Side, View
 from spyresim.engine.footprint import Footprint
 from spyresim.engine.state import ViewValue
-from spyresim.engine.values import Scalar, wrap64
+from spyresim.engine.values import Scalar, plus, times
 from spyresim.errors import ControlFault, OutOfRangeFault, Site
 
 
@@ -77,10 +77,7 @@ def base_index(side: Side, scalars: Sequence[Scalar | None], undefined: Site) ->
             scalar = scalars[register]
             if scalar is None:
                 raise undefined_register("s", register, undefined)
-            if isinstance(value, int) and isinstance(scalar, int):
-                value = wrap64(value + coefficient * scalar)
-            else:
-                value = value + coefficient * scalar
+            value = plus(value, times(scalar, coefficient))
         indices.append(value)
     return tuple(indices)
 
@@ -94,9 +91,8 @@ def addresses(view: ViewValue, indices: Sequence[Scalar], shape: Pattern, strict
         _check(view.view, indices, shape, site)
     total: Scalar = view.view.constant
     for index, coefficient in zip(indices, view.view.coefficients, strict=True):
-        total = total + coefficient * index
-    address = view.start + total * shape.footprint.step
-    return wrap64(address) if isinstance(address, int) else address
+        total = plus(total, times(index, coefficient))
+    return plus(view.start, times(total, shape.footprint.step))
 
 
 def _check(view: View, indices: Sequence[Scalar], shape: Pattern, site: Site) -> None:

@@ -12,8 +12,11 @@ from dfsched import image as im
 from dfsched.architecture import Architecture
 from spyresim.errors import Site, UnsupportedError
 
-MAX_ACCESS_ELEMENTS = 1 << 22
+MAX_ACCESS_ELEMENTS = 1 << 21
 """Elements that one access (all time steps of a copy) may have."""
+
+MAX_LANES = 1 << 16
+"""Lanes of a vector."""
 
 MAX_TIME_DIMENSIONS = 32
 
@@ -46,6 +49,23 @@ def check_fit(image: im.Image, architecture: Architecture) -> None:
             where,
             f"{elements} elements in one access, more than {MAX_ACCESS_ELEMENTS}",
         )
+        if generator.kind is not im.GeneratorKind.DMA:
+            _lanes(elements, where)
+
+    for number, shuffle in enumerate(image.shuffles):
+        _lanes(len(shuffle.indices) * shuffle.repetition, f"shuffle {number}")
+    for number, opaque in enumerate(image.opaques):
+        for operand in (*opaque.inputs, *opaque.outputs):
+            _lanes(operand.lanes, f"operand '{operand.name}' of opaque operation {number}")
+    for program in image.programs:
+        for unit_program in program.unit_programs:
+            for instruction in unit_program.code:
+                if isinstance(instruction, im.VectorCast | im.Receive):
+                    _lanes(instruction.lanes, f"{instruction.mnemonic} in {unit_program.label}")
+
+
+def _lanes(lanes: int, where: str) -> None:
+    _require(lanes <= MAX_LANES, where, f"a vector of {lanes} lanes, more than {MAX_LANES}")
 
 
 def _memory(memory: im.Memory, architecture: Architecture) -> None:

@@ -42,8 +42,8 @@ class Options:
     """How to run.
 
     `strict`: indices must lie in their view.  `seed`: pick ready gangs at random (timing is then void).
-    `max_instructions` bounds the work.  `trace`: record events.  `races`: accesses that nothing orders
-    are faults.
+    `max_instructions`, and `max_bytes` that they read and write on all cores, bound the work.  `trace`:
+    record events.  `races`: accesses that nothing orders are faults.
 
     `time_only`: nothing is computed and no memory touched; outputs then are nothing, times are the same.
     `fast_forward`: with `time_only` (and without `seed`), periods that repeat are skipped.
@@ -52,6 +52,7 @@ class Options:
     strict: bool = True
     seed: int | None = None
     max_instructions: int = 200_000_000
+    max_bytes: int = 1 << 44
     trace: bool = False
     races: bool = True
     time_only: bool = False
@@ -142,7 +143,7 @@ class _Run:
             self.trace,
         )
         kind = TimeExecutor if options.time_only else Executor
-        self.executor = kind(self.context, options.max_instructions)
+        self.executor = kind(self.context, options.max_instructions, options.max_bytes)
         self.skipped: list[FastForward] = []
         self.now = 0
         self.launched = 0

@@ -64,9 +64,11 @@ class Executor:
 
     handlers: ClassVar[Mapping[type[im.Instruction], Handler]] = HANDLERS
 
-    def __init__(self, context: Context, limit: int) -> None:
+    def __init__(self, context: Context, limit: int, most_bytes: int) -> None:
         self.context = context
         self.limit = limit
+        self.most_bytes = most_bytes
+        self.moved = 0
         self.decoded: dict[int, list[tuple[Handler | None, im.Instruction]]] = {}
         self.lanes = Lanes(context.f16_format)
         self.instructions = 0
@@ -297,9 +299,15 @@ class Executor:
             self.pad_numbers[index] = known
         return known
 
+    def _move(self, size: int) -> None:
+        self.moved += size
+        if self.moved > self.most_bytes:
+            raise BudgetFault(f"more than {self.most_bytes} bytes moved", limit=self.most_bytes)
+
     def read(self, gang: Gang, view: ViewValue, base: Scalar, footprint: Footprint, site: Site) -> Array:
         """What a footprint holds from every row's base on: uint8 of shape (rows, bytes)."""
         place = self.place_of(gang, view)
+        self._move(len(gang) * footprint.size)
         match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
                 self.context.bytes_read += len(gang) * footprint.size
@@ -315,6 +323,7 @@ class Executor:
     ) -> None:
         """Store uint8 of shape (rows, bytes) from every row's base on."""
         place = self.place_of(gang, view)
+        self._move(len(gang) * footprint.size)
         match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
                 self.context.bytes_written += len(gang) * footprint.size

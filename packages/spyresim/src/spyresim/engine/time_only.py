@@ -23,8 +23,8 @@ class TimeExecutor(Executor):
 
     handlers: ClassVar[Mapping[type[im.Instruction], Handler]] = {**HANDLERS, **TIMED}
 
-    def __init__(self, context: Context, limit: int) -> None:
-        super().__init__(context, limit)
+    def __init__(self, context: Context, limit: int, most_bytes: int) -> None:
+        super().__init__(context, limit, most_bytes)
         self._ghosts: dict[tuple[im.ElementType, int, int], Vector] = {}
 
     def ghost(self, element: im.ElementType, lanes: int, rows: int) -> Vector:

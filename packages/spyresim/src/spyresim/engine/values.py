@@ -29,6 +29,21 @@ def wrap64(value: int) -> int:
     return ((value + _SIGN) & _MASK) - _SIGN
 
 
+def plus(a: Scalar, b: Scalar) -> Scalar:
+    """The sum, modulo 2**64."""
+    if isinstance(a, int):
+        a, b = b, a
+    if isinstance(a, int):
+        assert isinstance(b, int)
+        return wrap64(a + b)
+    return a + (np.int64(wrap64(b)) if isinstance(b, int) else b)
+
+
+def times(a: Scalar, factor: int) -> Scalar:
+    """The product with a number, modulo 2**64."""
+    return wrap64(a * factor) if isinstance(a, int) else a * np.int64(wrap64(factor))
+
+
 def simplify(values: npt.NDArray[np.int64]) -> Scalar:
     """One integer if all rows agree."""
     if len(values) and (values == values[0]).all():

@@ -11,7 +11,7 @@ from dfsched import image as im
 from spyresim.engine.access import addresses, base_index
 from spyresim.engine.races import join
 from spyresim.engine.state import Cohort, Gang, ViewValue
-from spyresim.engine.values import TICKS_PER_CYCLE, Scalar, Ticks
+from spyresim.engine.values import TICKS_PER_CYCLE, Scalar, Ticks, times
 from spyresim.errors import ControlFault
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def make_view(x: Executor, cohort: Cohort, gang: Gang, i: im.MakeView) -> bool:
     view = x.context.image.views[i.descriptor]
     memory: Scalar = i.memory.index if isinstance(i.memory, im.MemoryId) else x.cell(gang, i.memory.index)
     start = x.cell(gang, i.start.index) if isinstance(i.start, im.Column) else x.scalar(gang, i.start.index)
-    gang.views[i.dst] = ViewValue(memory, start * view.start_unit, view)
+    gang.views[i.dst] = ViewValue(memory, times(start, view.start_unit), view)
     gang.pc += 1
     return True
 
