@@ -408,7 +408,7 @@ def test_two_cores_that_write_the_same_bytes_race() -> None:
     cells[store.cell(1, 1)] = cells[store.cell(0, 1)] + 1
     with pytest.raises(
         ConflictFault,
-        match=r"data race on device memory .* between a write of core 1 .* and a write of core 0",
+        match=r"data race on device memory.* between the write of .* tile 1, unit C1-MNISU .* and the write",
     ):
         run(attrs.evolve(image, cells=tuple(cells)))
 

@@ -244,3 +244,63 @@ def test_accesses_and_views_of_different_rank() -> None:
     views = (attrs.evolve(image.views[0], shape=(3,), coefficients=(1,)), image.views[1])
     with pytest.raises(ex.ControlFault, match="access of rank 2 to a view of rank 1"):
         ex.run(attrs.evolve(image, views=views))
+
+
+def stored_by_both(same: bool, own: bool, there: bool) -> im.Image:
+    """Core 1 stores where core 0 does, and then core 0 loads it back (into its scratchpad).
+
+    `same`: both store the same bytes; `own`: core 0 stores before it loads; `there`: the bytes are there
+    before the program begins.
+    """
+    image = ex.add_image(2, vectors=1)
+    store = image.programs[0].unit_programs[4]
+    cells = list(image.cells)
+    cells[store.cell(1, 1)] = cells[store.cell(0, 1)]
+    image = attrs.evolve(image, cells=tuple(cells))
+
+    def read_back(code: list[im.Instruction], column: int) -> None:
+        load = attrs.evolve(image.generators[0])
+        assert load.kind is im.GeneratorKind.DMA
+        part_ways = [im.LoadColumn(3, column), im.BranchIfZero(3, 2), im.Dma(1, 0, 0)]
+        if own:
+            code[-1:] = [*part_ways, im.Halt()]
+        else:
+            at = ex.where(code, im.Dma)
+            code[at:at] = [im.LoadColumn(3, column + 1), im.BranchIfZero(3, 2)]
+            code[-1:] = [*part_ways, im.Halt()]
+            head, end = ex.where(code, im.For), ex.where(code, im.EndFor)
+            code[head] = attrs.evolve(code[head], end=end - head)
+            code[end] = im.EndFor(head - end)
+
+    return edited(image, {"MNISU": ([[1, int(own)], [0, 1]], read_back)})
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_a_load_of_what_several_cores_have_stored(
+    same: bool, own: bool, there: bool, seed: int | None
+) -> None:
+    """The same bytes by two cores, read by one of them: no race if the reader finds them in every order."""
+    image = stored_by_both(same, own, there)
+    a = np.arange(128, dtype=np.float16)
+    if same:
+        a[64:] = a[:64]
+    blocks = {
+        ex.BASES["a"]: a.view(np.uint8).copy(),
+        ex.BASES["b"]: np.zeros(256, np.uint8),
+        ex.BASES["c"]: (a if there else np.full(128, 7, np.float16)).view(np.uint8).copy(),
+    }
+    options = Options(seed=seed)
+
+    def run() -> None:
+        ex.Machine(ex.ARCHITECTURE).run(image, image.cells, ex.FlatGlobal(blocks), options)
+
+    if same and (own or there):
+        run()
+        found = blocks[ex.BASES["c"]].view(np.float16)[:64]
+        np.testing.assert_array_equal(found, a[:64])
+    else:
+        with pytest.raises(ConflictFault, match="data race on device memory"):
+            run()

@@ -20,7 +20,7 @@ from spyrert.errors import SpyreCodeError
 from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, read_launch_spec
 from spyresim.arguments import Binding, bind
 from spyresim.constant_addresses import ConstantAddresses
-from spyresim.dataflow import USUAL_STARTS, ConstantStarts, DataflowFiles, kernel_image
+from spyresim.dataflow import USUAL_STARTS, ConstantStarts, DataflowFiles, kernel_program
 from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
 from spyresim.engine import Machine as Device
@@ -78,12 +78,13 @@ def run_dataflow(
     constants = ConstantAddresses.of(spec, buffers)
     binding = _bind(spec, files, constants.pack(args or {}), options.time_only)
     values = [_word(value) for value in binding.values]
-    image = kernel_image(files, architecture, values, constant_starts)
+    program = kernel_program(files, architecture, values, constant_starts)
+    image = program.image
     blocks: dict[int, Bytes] = {}
     if not options.time_only:
         blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
     machine = Device(architecture)
-    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options)
+    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options, program.sources)
     outputs = {
         buffer.name: binding.output(buffer, blocks[buffer.address][: buffer.size])
         for buffer in binding.buffers

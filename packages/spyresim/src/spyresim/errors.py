@@ -194,10 +194,14 @@ class StaleReadFault(MemoryFault):
 
 @frozen(str=False)
 class ConflictFault(MemoryFault):
-    """Two tiles or units access the same bytes, at least one writing, without an order between them."""
+    """Two tiles or units access the same bytes, at least one writing, without an order between them.
+
+    `iterations` are the values of the loops around both accesses, outermost first, where they are known.
+    """
 
     first: Site = field(default=NOWHERE, kw_only=True)
     second: Site = field(default=NOWHERE, kw_only=True)
+    iterations: tuple[tuple[int, ...], tuple[int, ...]] = field(default=((), ()), kw_only=True)
 
 
 @frozen(str=False)
@@ -209,9 +213,11 @@ class QueueFault(ExecutionFault):
 
 @frozen(str=False)
 class DeadlockFault(ExecutionFault):
-    """Nobody can go on; `waiting` says who waits for what."""
+    """Nobody can go on; `waiting` says who waits for what, `circle` who waits for whom in a circle (or for a
+    unit that has ended)."""
 
     waiting: tuple[str, ...] = field(default=(), kw_only=True)
+    circle: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 def unsupported(op: Operation, what: str) -> UnsupportedError:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import attrs
+
 from dfsched import image as im
 from dfsched.architecture import Architecture
 from dfsched.dialects.dataflow import ProgramUnit
@@ -34,13 +36,31 @@ from spyresim.errors import (
 MAX_LAUNCHES = 100_000
 
 
+@attrs.frozen(eq=False)
+class KernelProgram:
+    """The image of one run, and what every instruction of its unit programs was made from, by label."""
+
+    image: im.Image
+    sources: Mapping[str, tuple[Site, ...]]
+
+
 def kernel_image(
     files: DataflowFiles,
     architecture: Architecture,
     arguments: Sequence[int],
     constants: ConstantStarts = USUAL_STARTS,
 ) -> im.Image:
-    """The image of one run.
+    """The image of `kernel_program`."""
+    return kernel_program(files, architecture, arguments, constants).image
+
+
+def kernel_program(
+    files: DataflowFiles,
+    architecture: Architecture,
+    arguments: Sequence[int],
+    constants: ConstantStarts = USUAL_STARTS,
+) -> KernelProgram:
+    """A kernel with its arguments as the engine runs it.
 
     `arguments` are the kernel's, in order: byte addresses (device virtual) of pointers, values of scalars.
     `constants` says what constant start addresses count.
@@ -48,7 +68,8 @@ def kernel_image(
     Raises UnsupportedError for operations that the engine does not know, ControlFault for symbols without
     value and the like.
     """
-    return _Kernel(files, architecture, constants).run(arguments)
+    kernel = _Kernel(files, architecture, constants)
+    return KernelProgram(kernel.run(arguments), kernel.sources)
 
 
 class _Kernel:
@@ -58,6 +79,7 @@ class _Kernel:
         self.divisions: dict[Value, arith.DivSI] = {}
         self.programs: list[im.Program] = []
         self.launches: list[int] = []
+        self.sources: dict[str, tuple[Site, ...]] = {}
         self.known: dict[tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]], int] = {}
 
     def run(self, arguments: Sequence[int]) -> im.Image:
@@ -222,7 +244,12 @@ class _Kernel:
         ids = [self.tables.unit(unit) for unit in members]
         self._name_memories(outer)
         kind = self.tables.units[ids[0]].kind
-        return UnitReader(op, f"{program}/{kind}", statics, self.tables, ids, constants).read()
+        reader = UnitReader(op, f"{program}/{kind}", statics, self.tables, ids, constants)
+        found = reader.read()
+        sources = tuple(reader.sources)
+        if self.sources.setdefault(found.label, sources) != sources:
+            self.sources[found.label] = ()  # two programs of one name: neither can be told
+        return found
 
     def _name_memories(self, statics: Statics) -> None:
         """Opaque operations name register memories by the name of their handle."""
@@ -232,4 +259,4 @@ class _Kernel:
                 self.tables.memory(value.rows[0])
 
 
-__all__ = ["kernel_image"]
+__all__ = ["KernelProgram", "kernel_image", "kernel_program"]

@@ -74,17 +74,21 @@ class UnitReader:
         self.units = units
         self.outside = constants
         self.code: list[im.Instruction] = []
+        self.sources: list[Site] = []
+        """What every instruction was made from, as far as `_attribute` has been called."""
         self.columns: list[tuple[int, ...]] = []
         self.scalars: dict[Value, int] = {}
         self.vectors: dict[Value, int] = {}
         self.views: dict[Value, int] = {}
         self.scalar_count = 0
         self.kind = tables.units[units[0]].kind
+        self.around = Site(op.name, op.location)
 
     def read(self) -> im.UnitProgram:
         """The unit program; its cells are appended to the tables."""
         self._block(self.op.body.block)
         self.code.append(im.Halt())
+        self._attribute(self.around)
         first = len(self.tables.cells)
         for row in range(len(self.units)):
             self.tables.cells += [column[row] for column in self.columns]
@@ -163,8 +167,19 @@ class UnitReader:
         for op in block.operations:
             self._operation(op)
 
+    def _attribute(self, site: Site) -> None:
+        """All instructions that are new come from there."""
+        self.sources += [site] * (len(self.code) - len(self.sources))
+
     def _operation(self, op: Operation) -> None:
         site = Site(op.name, op.location)
+        self._attribute(self.around)
+        outer, self.around = self.around, site
+        self._read(op, site)
+        self._attribute(site)
+        self.around = outer
+
+    def _read(self, op: Operation, site: Site) -> None:
         if op.results and self.statics.evaluate(op):
             return
         reader = _READERS.get(type(op))

@@ -61,6 +61,8 @@ class Options:
 
 DEFAULT_OPTIONS = Options()
 
+NO_SOURCES: Mapping[str, Sequence[Site]] = {}
+
 
 @attrs.frozen(eq=False)
 class Outcome:
@@ -89,14 +91,17 @@ class Machine:
         cells: Sequence[int],
         memory: GlobalMemory,
         options: Options = DEFAULT_OPTIONS,
+        sources: Mapping[str, Sequence[Site]] = NO_SOURCES,
     ) -> Outcome:
         """Run a kernel whose relocated `cells` are filled in.
+
+        `sources` names what the instructions of unit programs were made from, by label, for faults.
 
         Raises `spyresim.SpyresimError` subclasses for everything that goes wrong, and whatever `memory`
         raises for illegal accesses.
         """
         check_fit(image, self.architecture)
-        return _Run(self, image, cells, memory, options).run()
+        return _Run(self, image, cells, memory, options, sources).run()
 
     def scratchpad(self, image: im.Image, memory: im.Memory) -> Scratchpads:
         """The scratchpads of a kind and corelet, of the size that the device has, made at first use.
@@ -120,6 +125,7 @@ class _Run:
         cells: Sequence[int],
         memory: GlobalMemory,
         options: Options,
+        sources: Mapping[str, Sequence[Site]],
     ) -> None:
         self.machine = machine
         self.image = image
@@ -141,6 +147,7 @@ class _Run:
             F16Format(image.f16_format),
             options.strict,
             self.trace,
+            sources,
         )
         kind = TimeExecutor if options.time_only else Executor
         self.executor = kind(self.context, options.max_instructions, options.max_bytes)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
 from spyresim.engine.footprint import Footprint
 from spyresim.engine.values import Array, Scalar, spread, wrap64
-from spyresim.errors import OutOfRangeFault, Site, StaleReadFault, UnwrittenReadFault
+from spyresim.errors import MemoryFault, OutOfRangeFault, Site, StaleReadFault, UnwrittenReadFault
 
 STICK_BYTES = 128
 FILL_BYTE = 0xCD
@@ -70,6 +72,17 @@ def out_of_range(
         size=size,
         limit=limits[-1][1] if limits else 0,
     )
+
+
+@contextmanager
+def at_site(site: Site) -> Iterator[None]:
+    """A fault of device memory, which does not know who accesses it, is told."""
+    try:
+        yield
+    except MemoryFault as fault:
+        if fault.site != Site():
+            raise
+        raise attrs.evolve(fault, site=site) from fault
 
 
 def load_global(memory: GlobalMemory, base: Scalar, rows: int, footprint: Footprint) -> Array:

@@ -5,7 +5,7 @@ What each instruction does stands in `spyresim.engine.instructions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -21,8 +21,16 @@ from spyresim.engine.costs import CostModel
 from spyresim.engine.faults import queue_fault, undefined_register
 from spyresim.engine.footprint import Footprint
 from spyresim.engine.instructions import HANDLERS, Handler
-from spyresim.engine.memories import GlobalMemory, Registers, Scratchpads, load_global, slice_of, store_global
-from spyresim.engine.races import Clock, join
+from spyresim.engine.memories import (
+    GlobalMemory,
+    Registers,
+    Scratchpads,
+    at_site,
+    load_global,
+    slice_of,
+    store_global,
+)
+from spyresim.engine.races import Clock, Deed, join
 from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Place, Queue, Signals, ViewValue
 from spyresim.engine.trace import Access, Event, Flow, Level, Trace
 from spyresim.engine.values import (
@@ -50,6 +58,8 @@ class Context:
     f16_format: F16Format
     strict: bool
     trace: Trace | None
+    sources: Mapping[str, Sequence[Site]] = attrs.Factory(dict)
+    """What every instruction of a unit program was made from, by its label, where that is known."""
     epoch: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -124,14 +134,28 @@ class Executor:
 
     def site(self, gang: Gang) -> Site:
         """The place of the instruction that the gang is at."""
-        found = gang.sites.get(gang.pc)
+        return gang.sites.get(gang.pc) or self.site_at(gang, gang.pc)
+
+    def site_at(self, gang: Gang, pc: int) -> Site:
+        """The place of an instruction of the gang's program."""
+        found = gang.sites.get(pc)
         if found is None:
-            image = self.context.image
-            code = gang.program.code
-            name = code[gang.pc].mnemonic if gang.pc < len(code) else None
-            unit = f"{image.units[int(gang.units[0])].name} ({gang.program.label})"
-            found = gang.sites[gang.pc] = Site(name, unit=unit, tile=int(gang.cores[0]), instance=gang.pc)
+            program = gang.program
+            source = self.context.sources.get(program.label, ())
+            name, location = program.code[pc].mnemonic if pc < len(program.code) else None, None
+            if pc < len(source):
+                name, location = source[pc].operation, source[pc].location
+            found = gang.sites[pc] = Site(
+                name, location, tile=int(gang.cores[0]), unit=self.row_names(gang)[0], instance=pc
+            )
         return found
+
+    def row_names(self, gang: Gang) -> tuple[str, ...]:
+        """The unit of every row, with the label of its program."""
+        if not gang.names:
+            units = self.context.image.units
+            gang.names = tuple(f"{units[u].name} ({gang.program.label})" for u in gang.units.tolist())
+        return gang.names
 
     def scalar(self, gang: Gang, register: int) -> Scalar:
         """The value of a scalar register; a fault if nobody has written it."""
@@ -281,13 +305,19 @@ class Executor:
         actor = 2 * gang.index + copying
         clock = gang.copy_clock if copying else gang.clock
         clock[actor] += 1
-        match place.memory.memory_class:
-            case im.MemoryClass.GLOBAL:
-                races.device_memory(actor, clock, gang.cores, base, footprint, site, data)
-            case im.MemoryClass.SCRATCHPAD:
-                races.scratchpad(place, actor, clock, base, footprint, data is not None, site)
-            case _:
-                pass
+        memory_class = place.memory.memory_class
+        if memory_class is im.MemoryClass.REGISTER:
+            return
+        first = base if isinstance(base, int) else int(base[0])
+        iteration = gang.copies[0].iteration if copying else gang.iteration
+        names = self.row_names(gang)
+        deed = Deed(site, names, iteration, data is not None, first + footprint.low, first + footprint.high)
+        if memory_class is im.MemoryClass.SCRATCHPAD:
+            races.scratchpad(place, actor, clock, base, footprint, deed)
+            return
+        with at_site(site):
+            before = None if data is None else load_global(self.context.memory, base, len(gang), footprint)
+        races.device_memory(actor, clock, gang.cores, base, footprint, deed, data, before)
 
     def pad_number(self, index: int) -> int:
         """One number for the memories of one kind and corelet (whatever the core)."""
@@ -311,7 +341,8 @@ class Executor:
         match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
                 self.context.bytes_read += len(gang) * footprint.size
-                return load_global(self.context.memory, base, len(gang), footprint)
+                with at_site(site):
+                    return load_global(self.context.memory, base, len(gang), footprint)
             case im.MemoryClass.SCRATCHPAD:
                 pad = self.context.scratchpads[place.index]
                 return pad.load(place.cores, place.core_slice, base, footprint, self.context.epoch, site)
@@ -327,7 +358,8 @@ class Executor:
         match place.memory.memory_class:
             case im.MemoryClass.GLOBAL:
                 self.context.bytes_written += len(gang) * footprint.size
-                store_global(self.context.memory, base, footprint, data)
+                with at_site(site):
+                    store_global(self.context.memory, base, footprint, data)
             case im.MemoryClass.SCRATCHPAD:
                 pad = self.context.scratchpads[place.index]
                 pad.store(place.cores, place.core_slice, base, footprint, data, self.context.epoch, site)

@@ -59,9 +59,8 @@ class Schedule:
             self.executor.check_budget()
             if self.forwarder is not None:
                 self.forwarder.look(self.cohorts, self.ready)
-        waiting = [g for cohort in self.cohorts for g in cohort.gangs if not g.halted]
-        if waiting:
-            self._deadlock(waiting)
+        if any(not gang.halted for cohort in self.cohorts for gang in cohort.gangs):
+            self._deadlock()
 
     # -- who is next
 
@@ -137,31 +136,53 @@ class Schedule:
 
     # -- deadlocks
 
-    def _deadlock(self, waiting: list[Gang]) -> None:
-        units = self.executor.context.image.units
-        lines: list[str] = []
-        for gang in waiting:
-            blocked = gang.blocked or Blocked("not scheduled", "")
-            unit = units[int(gang.units[0])].name
-            lines.append(f"{unit} at {gang.program.label}[{gang.pc}]: {blocked.reason} {blocked.on}".rstrip())
-        cycle = cycles_of(max(int(gang.time.max()) for gang in waiting))
+    def _deadlock(self) -> None:
+        waiting = [(cohort, g) for cohort in self.cohorts for g in cohort.gangs if not g.halted]
+        lines = tuple(self._line(cohort, gang) for cohort, gang in waiting)
+        cycle = cycles_of(max(int(gang.time.max()) for _, gang in waiting))
+        circles = [found for cohort in self.cohorts if (found := self._circle(cohort)) is not None]
+        closed, circle = min(circles, key=lambda found: not found[0])
+        what = "cycle of waits" if closed else "waits for a unit that has ended"
         raise DeadlockFault(
-            f"deadlock at cycle {cycle}: " + "; ".join([*lines, self._circle(waiting)]),
+            f"deadlock at cycle {cycle}: {'; '.join(lines)}; {what}: {' -> '.join(circle)}",
             site=Site(unit=self.program.name),
-            waiting=tuple(lines),
+            waiting=lines,
+            circle=circle,
         )
 
-    def _circle(self, waiting: list[Gang]) -> str:
-        """One cycle of the wait-for graph, or who waits for a unit that has ended."""
-        by_index = {gang.index: gang for gang in waiting}
-        seen: list[int] = []
-        current: int | None = waiting[0].index
-        while current is not None and current in by_index and current not in seen:
-            seen.append(current)
-            blocked = by_index[current].blocked
-            current = None if blocked is None else blocked.other
-        names = [self.executor.unit_name(by_index[i]) for i in seen]
-        if current in seen:
-            start = seen.index(current) if current is not None else 0
-            return "cycle of waits: " + " -> ".join([*names[start:], names[start]])
-        return "waits for a unit that has ended: " + " -> ".join(names)
+    def _line(self, cohort: Cohort, gang: Gang) -> str:
+        """Where a gang stands, in which iteration, and what it waits for."""
+        site = self.executor.site(gang)
+        name = self.executor.unit_name(gang)
+        others = f" and {len(gang) - 1} more" if len(gang) > 1 else ""
+        place = None if site.location is None else site.location.file_line_column()
+        where = "" if place is None else f" ({place[0]}:{place[1]}:{place[2]})"
+        loops = f" in iteration {gang.iteration}" if gang.loops else ""
+        blocked = gang.blocked or Blocked("not scheduled", "")
+        queues = {queue.name: queue for queue in cohort.queues.values()}
+        level = ""
+        if blocked.on in queues and blocked.reason.startswith("queue"):
+            queue = queues[blocked.on]
+            level = f" ({len(queue.items)} of {queue.depth} items)"
+        what = f"{blocked.reason} {blocked.on}".rstrip()
+        at = f"{gang.program.label}[{gang.pc}] '{site.operation}'{where}{loops}"
+        return f"{name}{others} at {at}: {what}{level}"
+
+    def _circle(self, cohort: Cohort) -> tuple[bool, tuple[str, ...]] | None:
+        """Whether gangs wait for one another in a circle, and who does; else a chain of waits that ends at a
+        gang that has halted; None if nobody of the cohort waits."""
+        gangs = {gang.index: gang for gang in cohort.gangs if not gang.halted}
+        chain: tuple[int, ...] = ()
+        for start in gangs:
+            seen: list[int] = []
+            current: int | None = start
+            while current in gangs and current not in seen:
+                assert current is not None
+                seen.append(current)
+                blocked = gangs[current].blocked
+                current = None if blocked is None else blocked.other
+            if current in seen:
+                circle = [*seen[seen.index(current) :], current]
+                return True, tuple(self.executor.unit_name(gangs[i]) for i in circle)
+            chain = chain or (*seen, *(() if current is None else (current,)))
+        return (False, tuple(self.executor.unit_name(cohort.gangs[i]) for i in chain)) if chain else None

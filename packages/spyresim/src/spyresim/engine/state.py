@@ -184,6 +184,7 @@ class Copy:
     issued: Ticks
     index: int
     clock: Clock
+    iteration: tuple[int, ...] = ()
     start: int | None = None
     """`Gang.next_copy_start`, once it was asked."""
 
@@ -197,6 +198,7 @@ class Copy:
             self.issued[rows],
             self.index,
             self.clock,
+            self.iteration,
         )
 
 
@@ -255,9 +257,16 @@ class Gang:
     """Columns of units that were read, as indices of gangs."""
     sites: dict[int, Site] = attrs.Factory(dict)
     """Places that were named already, by code position."""
+    names: tuple[str, ...] = ()
+    """The units of all rows with the label of their program, once they were asked for."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def iteration(self) -> tuple[int, ...]:
+        """The values of the open loops, outermost first."""
+        return tuple(loop.value for loop in self.loops)
 
     def next_copy_start(self) -> int:
         """The first tick at which the oldest outstanding copy can start on some row."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from dfsched import image as im
@@ -35,7 +34,7 @@ def dma(x: Executor, cohort: Cohort, gang: Gang, i: im.Dma) -> bool:
     join(gang.clock, room.clock)
     start = np.maximum(gang.time, room.time)
     x.spend(gang, start, TICKS_PER_CYCLE, "copy queue full", "issue copy")
-    gang.copies.append(Copy(i, source, target, bases, gang.time, gang.pc, x.tick(gang)))
+    gang.copies.append(Copy(i, source, target, bases, gang.time, gang.pc, x.tick(gang), gang.iteration))
     gang.copies_issued += 1
     gang.pc += 1
     return True
@@ -44,7 +43,7 @@ def dma(x: Executor, cohort: Cohort, gang: Gang, i: im.Dma) -> bool:
 def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
     """Do the oldest outstanding copy of a gang."""
     copy = gang.copies[0]
-    site = attrs.evolve(x.site(gang), operation="dma", instance=copy.index)
+    site = x.site_at(gang, copy.index)
     generator = copy.instruction.generator
     source = x.context.patterns.get(generator, 0, copy.source.view)
     target = x.context.patterns.get(generator, 1, copy.target.view)
