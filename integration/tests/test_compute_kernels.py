@@ -8,6 +8,7 @@ import pytest
 
 import dfsched
 import ktir
+import ktir.dialects.memref
 from repository import ROOT
 from spyresim import verify
 from spyresim.testing.compute_kernels import KERNELS
@@ -41,3 +42,29 @@ def pairs() -> list[tuple[str, str]]:
 def test_every_level_agrees(name: str, device: str) -> None:
     """Different unit names, memory levels, lane counts, and a device without patterns."""
     agrees(KERNELS[name], DEVICES[device])
+
+
+REGISTERS = {"spyre": "SFP_REG", "sample": "SFU_REG", "sample_h": "SFU_REG", "quad": "VREG"}
+REDUCING = ["row sums", "column sums", "the middle and the last", "everything", "row softmax", "layer norm"]
+
+
+@pytest.mark.parametrize("number", range(len(REDUCING) if not SWEEPS else len(REDUCING) * 4))
+def test_accumulators_in_registers(number: int) -> None:
+    """The plan puts them there: `map-reduction-partials` keeps every level right."""
+    name = REDUCING[number % len(REDUCING)]
+    device = list(DEVICES)[number % 3 if number < len(REDUCING) else 3 - number // len(REDUCING)]
+    module = ktir.parse(KERNELS[name])
+    options = dfsched.Options(pins={"accumulator": REGISTERS[device]})
+    try:
+        (found,) = verify(module, DEVICES[device], options=options)
+    except dfsched.UnsupportedKernel as error:
+        assert "does not compute on" in str(error)  # noqa: PT017
+        return
+    assert found.ok, found.first
+    compiled = dfsched.compile(module, DEVICES[device], options)
+    assert any(
+        isinstance(op, ktir.dialects.memref.Alloc) and f'"{REGISTERS[device]}"' in str(op.results[0].type)
+        for result in compiled.passes
+        if result.name == "map-reduction-partials"
+        for op in result.module.walk()
+    )

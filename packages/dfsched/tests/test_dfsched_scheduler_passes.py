@@ -290,7 +290,7 @@ def test_plans_that_cannot_be_carried_out() -> None:
     module = ktir.parse(BLEND)
     for pins, message in (
         ({"hoisted": (2,)}, r"'hoisted' must name loads of the nest, \[0, 1\], not \(2,\)"),
-        ({"accumulator": "L1"}, "needs the pass 'map-reduction-partials'"),
+        ({"accumulator": "L1"}, "must name the memory beside the compute unit, SFU_REG, not L1"),
         ({"colour": 1}, "a plan has no field 'colour'"),
         ({"local_schedule_0[0].colour": 1}, "a plan has no field 'colour'"),
         ({"tile_sizes": (2, 2, 2)}, "'tile_sizes' has 3 entries, but the nest has 2"),

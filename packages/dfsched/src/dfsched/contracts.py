@@ -225,7 +225,7 @@ def _normal_loops(module: Module, architecture: Architecture) -> Iterator[Diagno
 def _only_generics(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
     for op in module.walk():
         if op.definition.dialect == "linalg" and not isinstance(
-            op, linalg.Generic | linalg.Yield | linalg.Index
+            op, linalg.Generic | linalg.Yield | linalg.Index | linalg.Fill
         ):
             yield Diagnostic(f"'{op.name}' is left", op.location)
 

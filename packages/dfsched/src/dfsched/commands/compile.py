@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -107,13 +108,15 @@ def compile_command(
 def _pin(text: str) -> tuple[str, object]:
     """A field of the plan and its value; `click.BadParameter` where the text is neither."""
     name, equals, value = text.rpartition("=")
+    if equals and re.fullmatch(r"[A-Za-z_]\w*", value):
+        return name, value
     try:
         numbers = [int(number) for number in value.split(",")]
     except ValueError:
         numbers = []
     if not equals or not name or not numbers:
         raise click.BadParameter(
-            f"'{text}' is not FIELD=NUMBER or FIELD=NUMBER,NUMBER,...", param_hint="--pin"
+            f"'{text}' is not FIELD=NUMBER, FIELD=NUMBER,NUMBER,... or FIELD=NAME", param_hint="--pin"
         )
     return name, numbers[0] if len(numbers) == 1 else tuple(numbers)
 

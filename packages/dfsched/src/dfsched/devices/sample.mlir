@@ -200,5 +200,20 @@ ktdf_arch.device @sample_device attributes {
         apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)
       }
     }
+    pdl.pattern @lane_reductions_of_buffers : benefit(1) {
+      %lanes = operand
+      %start = operand
+      %op = operation "linalg.generic" (%lanes, %start : !pdl.value, !pdl.value)
+      %combinations = attribute = [
+        "arith.addf", "arith.mulf", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf",
+        "arith.addi", "arith.muli", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui",
+        "arith.andi", "arith.ori", "arith.xori"]
+      apply_native_constraint "ktdf_ext.folds_lanes" (%op, %combinations : !pdl.operation, !pdl.attribute)
+      %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
+      rewrite {
+        %registers = attribute = "SFU_REG"
+        apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)
+      }
+    }
   }
 }

@@ -96,13 +96,13 @@ class Computation:
             case Pieces():
                 self.unit.buffers.reduce(op, source)
             case Vector():
-                self._fold_lanes(op)
+                self.unit.meanings[op.results[0]] = Vector(self.folded(op))
             case _:
                 raise LoweringError.at(
                     op.location, "reduction linalg.generic input must be produced by ktdf.read_from_fifo"
                 )
 
-    def _fold_lanes(self, op: linalg.Generic) -> None:
+    def folded(self, op: linalg.Generic) -> Value:
         """The lanes of one vector folded into a start value (dataflowir spec 3.6; readings, item 13).
 
         An instruction if the device has one, else lane by lane.
@@ -124,7 +124,7 @@ class Computation:
                 value, accumulator = op.body.block.arguments
                 vectors: dict[Value, Value] = {accumulator: total, value: self.unit.emit(single)}
                 total = self.scalar_operation(combine, vectors, 1)
-        self.unit.meanings[op.results[0]] = Vector(total)
+        return total
 
     def _index_of(self, op: Operation, body: Sequence[Operation]) -> linalg.Index | None:
         """The loop index that a cast takes (`narrow-index-lanes` leaves no other use of an index)."""

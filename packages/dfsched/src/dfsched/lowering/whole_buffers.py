@@ -7,6 +7,7 @@ they come out of a queue. The pipeline's own passes leave nothing of this kind.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attrs import define
@@ -107,9 +108,15 @@ class WholeBuffers:
         if len(op.outputs) != 1:
             raise UnsupportedLowering.at(op.location, "a linalg.generic with several output buffers")
         lanes = self._vector_type(op.outputs[0], op)[1].num_elements()
+        if lanes == 1 and "reduction" in op.iterators and _elements(op.inputs) > 1:
+            self.store(self.unit.computation.folded(op), op.outputs[0], op)
+            return
         vectors: dict[Value, Value] = {}
         arguments = op.body.block.arguments
+        read = {value for inner in op.body.block.operations for value in inner.operands}
         for argument, value in zip(arguments, (*op.inputs, *op.outputs), strict=True):
+            if value in op.outputs and argument not in read:
+                continue
             vectors[argument] = self.unit.vector(value, op)
             if vc.lanes(vectors[argument].type) != lanes:
                 found = vc.lanes(vectors[argument].type)
@@ -177,6 +184,12 @@ class WholeBuffers:
                 op.location, f"an operand has {vc.lanes(start.type)} lanes, the result {lanes}"
             )
         return start
+
+
+def _elements(inputs: Sequence[Value]) -> int:
+    """How many elements the first input has; 0 without one."""
+    type = inputs[0].type if inputs else None
+    return type.num_elements() if isinstance(type, ShapedType) and type.is_static else 0
 
 
 def checked_combine(op: linalg.Generic) -> Operation:

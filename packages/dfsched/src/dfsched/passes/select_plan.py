@@ -27,7 +27,7 @@ from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, LoopTypeAttr, Pipeline
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.errors import ScheduleError
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag
@@ -104,7 +104,7 @@ def _plan(function: func.Func, context: PassContext, free: int) -> Plan:
         for number, (nest, fact) in enumerate(zip(plan.nests, facts.nests, strict=True))
     )
     for nest, fact in zip(nests, facts.nests, strict=True):
-        _check(function, nest, fact)
+        _check(function, nest, fact, context.architecture)
     return attrs.evolve(plan, nests=nests)
 
 
@@ -176,7 +176,7 @@ def _numbers(function: func.Func, name: str, value: object, count: int) -> tuple
     return numbers
 
 
-def _check(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
+def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: Architecture) -> None:
     """The plan fits the nest, and everything in it is built."""
     loops = len(facts.trips)
     sizes = _numbers(function, "tile_sizes", nest.tile_sizes, loops)
@@ -203,13 +203,15 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts) -> None:
             function.location,
             f"plan field 'hoisted' must name loads of the nest, {sorted(loads)}, not {nest.hoisted}",
         )
-    missing = [
-        (nest.accumulator is not None, "accumulator", "map-reduction-partials"),
-    ]
-    for asked, name, needed in missing:
-        if asked:
-            raise UnsupportedKernel.at(
-                function.location, f"plan field '{name}' needs the pass '{needed}', which is not built yet"
+    if nest.accumulator is not None:
+        unit = architecture.compute_unit
+        memory = None if unit is None or unit.kind is None else architecture.local_memory(unit.kind)
+        known = "none" if memory is None else kind_text(memory)
+        if nest.accumulator != known:
+            raise ScheduleError.at(
+                function.location,
+                f"plan field 'accumulator' must name the memory beside the compute unit, {known}, "
+                f"not {nest.accumulator}",
             )
 
 

@@ -66,9 +66,9 @@ def is_inner_dim_reduction(rewriter: Rewriter, op: Handle) -> bool:
 
 
 def folds_lanes(rewriter: Rewriter, op: Handle, combinations: Attribute) -> bool:
-    """A generic on tensors that reduces the lanes of one vector by one of the named operations."""
+    """A generic that reduces the lanes of one vector by one of the named operations."""
     generic = op.operation
-    if not isinstance(generic, linalg.Generic) or len(generic.inputs) != 1 or len(generic.results) != 1:
+    if not isinstance(generic, linalg.Generic) or len(generic.inputs) != 1 or len(generic.outputs) != 1:
         return False
     body = rewriter.body(op)
     folds = "reduction" in generic.iterators and len(body) == 2

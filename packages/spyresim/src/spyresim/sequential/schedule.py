@@ -121,18 +121,23 @@ def create_token(run: Interpreter, frame: Frame, op: ktdf.CreateToken) -> Result
 
 @SCHEDULE.executes(memref.Alloc, memref.Alloca)
 def allocate(run: Interpreter, frame: Frame, op: memref.Alloc) -> Results:
-    """A buffer without an address yet: memory of its own. Numbers in registers are cells."""
+    """A buffer without an address yet: memory of its own. In bodies, numbers in registers are cells."""
     type = op.memref.type
     assert isinstance(type, MemRefType)
-    if not type.shape and (isinstance(op, memref.Alloca) or _is_register(run, type)):
+    if run.domains and not type.shape and (isinstance(op, memref.Alloca) or _is_register(run, type)):
         return [Register()]
     dynamic = iter(op.sizes)
     sizes = tuple(frame.number(next(dynamic)) if n is None else n for n in type.shape)
+    return [_temporary(run, frame, type, sizes)]
+
+
+def _temporary(run: Interpreter, frame: Frame, type: MemRefType, sizes: tuple[int, ...]) -> View:
+    """Memory of its own for every tile."""
     label = "buffer" if type.memory_space is None else kind_text(kind_of(type.memory_space))
     size = max(math.prod(sizes) * element_bytes(type.element), 1)
     cores = int(frame.tiles.max()) + 1
     bank = Bank(label, cores, size, run.machine.stick_bytes)
-    return [View(bank, None, np.zeros(1, np.int64), type.element, sizes, _packed(sizes))]
+    return View(bank, None, np.zeros(1, np.int64), type.element, sizes, _packed(sizes))
 
 
 def _is_register(run: Interpreter, type: MemRefType) -> bool:
@@ -311,7 +316,7 @@ def _write(run: Interpreter, frame: Frame, op: Operation, cell: Cell, data: Arra
 @SCHEDULE.executes(ktdf.ReadFromFifo)
 def read_from_queue(run: Interpreter, frame: Frame, op: ktdf.ReadFromFifo) -> Results:
     slot, type = frame[op.slot], op.data.type
-    if not isinstance(slot, Slot) or not isinstance(type, TensorType):
+    if not isinstance(slot, Slot) or not isinstance(type, TensorType | MemRefType):
         raise unsupported(op, f"a queue that is read into a {type}")
     data = slot.get(frame, op)
     if not type.is_static:
@@ -323,7 +328,12 @@ def read_from_queue(run: Interpreter, frame: Frame, op: ktdf.ReadFromFifo) -> Re
             site=Site(op.name, op.location),
             queue="slot",
         )
-    return [data.reshape(-1, *shape)]
+    if isinstance(type, TensorType):
+        return [data.reshape(-1, *shape)]
+    buffer = _temporary(run, frame, type, shape)
+    nest = Nest(buffer.sizes, buffer.strides)
+    store_view(run, frame, op, buffer, np.zeros(1, np.int64), nest, data.reshape(-1, *shape))
+    return [buffer]
 
 
 @SCHEDULE.executes(ktdf.WriteToFifo)

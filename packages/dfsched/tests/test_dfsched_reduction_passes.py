@@ -1,0 +1,195 @@
+"""`map-reduction-partials`: accumulators in registers; text in, text out, on several devices."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dfsched
+import ktir
+from dfsched.passes import map_reduction_partials
+from dfsched.passes.base import PassContext
+
+QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
+NAMES = {"sample": ("L1LU", "SFU", "L1SU", "SFU_REG"), QUAD: ("FETCH", "VPU", "PUT", "VREG")}
+
+
+def program(body: str, device: str, units: str | None = None) -> str:
+    """A pipeline whose compute stage holds `body`; `Q` is its queue in, `R` its queue out."""
+    load, unit, store, _ = NAMES[device]
+    body = body.replace("LOAD", load).replace("UNIT", unit).replace("STORE", store)
+    return f"""
+func.func @f(%first: i1) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c31 = arith.constant 31 : index
+  %c32 = arith.constant 32 : index
+  ktdf.pipeline {{
+    %r:4 = ktdf.private -> (!ktdf.fifo.slot<"{load}" -> "{unit}", 64xf16>, !ktdf.fifo.slot<"{load}" -> "{unit}", 64xf16>,
+                            !ktdf.fifo.slot<"{unit}" -> "{store}", 64xf16>, !ktdf.token) {{
+      %a:2 = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"{load}" -> "{unit}", 64xf16>, !ktdf.fifo.slot<"{load}" -> "{unit}", 64xf16>
+      %b = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"{unit}" -> "{store}", 64xf16>
+      %t = ktdf.create_token : !ktdf.token
+      ktdf.private_yield %a#0, %a#1, %b, %t : !ktdf.fifo.slot<"{load}" -> "{unit}", 64xf16>, !ktdf.fifo.slot<"{load}" -> "{unit}", 64xf16>, !ktdf.fifo.slot<"{unit}" -> "{store}", 64xf16>, !ktdf.token
+    }}
+    ktdf.stage depends_in(none) depends_out(none) {{
+      {body}
+    }} {{applicable_units = [{units or f'"{unit}"'}]}}
+  }}
+  return
+}}
+"""
+
+
+LOOP = """
+%f = scf.for %k = %c0 to %c32 step %c1 iter_args(%acc = %e) -> (tensor<1x64xf16>) {
+  %x = ktdf.read_from_fifo %r#0 : <"LOAD" -> "UNIT", 64xf16> -> tensor<1x1x64xf16>
+  %y = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d2)>],
+       iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<1x1x64xf16>) outs(%acc : tensor<1x64xf16>) {
+  ^bb0(%in: f16, %out: f16):
+    %s = COMBINE %out, %in : f16
+    linalg.yield %s : f16
+  } -> tensor<1x64xf16>
+  %l = arith.cmpi eq, %k, %c31 : index
+  scf.if %l {
+    ktdf.write_to_fifo %y, %r#2 : tensor<1x64xf16>, <"UNIT" -> "STORE", 64xf16>
+  }
+  scf.yield %y : tensor<1x64xf16>
+} {loop_type = #ktdf.loop_type<reduction_loop>}
+"""
+EMPTY = "%e = tensor.empty() : tensor<1x64xf16>\n"
+PARTIAL = '%e = ktdf.read_from_fifo %r#1 : <"LOAD" -> "UNIT", 64xf16> -> tensor<1x64xf16>\n'
+EITHER = """%e = scf.if %first -> (tensor<1x64xf16>) {
+  %n = tensor.empty() : tensor<1x64xf16>
+  scf.yield %n : tensor<1x64xf16>
+} else {
+  %p = ktdf.read_from_fifo %r#1 : <"LOAD" -> "UNIT", 64xf16> -> tensor<1x64xf16>
+  scf.yield %p : tensor<1x64xf16>
+}
+"""
+
+
+def mapped(body: str, device: str = "sample", units: str | None = None) -> str:
+    """The module after the pass, printed; it is valid, and the pass leaves it alone the second time."""
+    context = PassContext(dfsched.load_architecture(device))
+    module = ktir.parse(program(body, device, units))
+    ktir.verify(module)
+    new = map_reduction_partials.run(module, context)
+    ktir.verify(new)
+    assert map_reduction_partials.run(new, context) is new
+    return ktir.print_module(new)
+
+
+@pytest.mark.parametrize("device", NAMES)
+def test_the_accumulator_is_a_buffer(device: str) -> None:
+    """Checklist R8: in the memory beside the unit, nothing is carried, a sum starts at zero."""
+    text = mapped(EMPTY + LOOP.replace("COMBINE", "arith.addf"), device)
+    registers = NAMES[device][3]
+    stage = text[text.index("ktdf.stage") : text.index("applicable_units")]
+    load, unit, store, _ = NAMES[device]
+    memory, queue = f'memref<1x64xf16, "{registers}">', "memref<1x1x64xf16>"
+    assert [line.strip() for line in stage.splitlines()[1:]][:-1] == [
+        f"%alloc = memref.alloc() : {memory}",
+        "%cst = arith.constant -0.000000e+00 : f16",
+        f"linalg.fill ins(%cst : f16) outs(%alloc : {memory})",
+        "scf.for %arg0 = %c0 to %c32 step %c1 {",
+        f'%1 = ktdf.read_from_fifo %0#0 : <"{load}" -> "{unit}", 64xf16> -> {queue}',
+        'linalg.generic {indexing_maps = [#map, #map1], iterator_types = ["parallel", "reduction", "parallel"]} '
+        f"ins(%1 : {queue}) outs(%alloc : {memory}) {{",
+        "^bb0(%in: f16, %out: f16):",
+        "%3 = arith.addf %out, %in : f16",
+        "linalg.yield %3 : f16",
+        "}",
+        "%2 = arith.cmpi eq, %arg0, %c31 : index",
+        "scf.if %2 {",
+        f'ktdf.write_to_fifo %alloc, %0#2 : {memory}, <"{unit}" -> "{store}", 64xf16>',
+        "}",
+        "} {loop_type = #ktdf.loop_type<reduction_loop>}",
+    ]
+    assert "iter_args" not in text
+
+
+@pytest.mark.parametrize(
+    ("combine", "start"),
+    [
+        ("arith.addf", "-0.000000e+00"),
+        ("arith.mulf", "1.000000e+00"),
+        ("arith.maximumf", "0xFC00"),
+        ("arith.minimumf", "0x7C00"),
+    ],
+)
+def test_the_start_is_neutral(combine: str, start: str) -> None:
+    """Checklist R9."""
+    assert f"arith.constant {start} : f16" in mapped(EMPTY + LOOP.replace("COMBINE", combine))
+
+
+def test_other_starts() -> None:
+    """What comes out of a queue is copied; a condition keeps both ways; a number fills; loops share one buffer."""
+    text = mapped(PARTIAL + LOOP.replace("COMBINE", "arith.addf"))
+    assert 'memref.copy %1, %alloc : memref<1x64xf16> to memref<1x64xf16, "SFU_REG">' in text
+    assert "linalg.fill" not in text
+    text = mapped(EITHER + LOOP.replace("COMBINE", "arith.mulf"))
+    branch = text[text.index("scf.if %first") : text.index("scf.for")]
+    assert re.search(r"linalg\.fill.*\} else \{.*memref\.copy", branch, re.DOTALL)
+    number = "%e = arith.constant dense<3.0> : tensor<1x64xf16>\n"
+    assert "arith.constant 3.000000e+00 : f16" in mapped(number + LOOP.replace("COMBINE", "arith.addf"))
+    inner = LOOP.replace("COMBINE", "arith.addf").replace("%e", "%o").replace("%f", "%g")
+    outer = (
+        "%f = scf.for %m = %c0 to %c32 step %c1 iter_args(%o = %e) -> (tensor<1x64xf16>) {\n"
+        + inner
+        + "scf.yield %g : tensor<1x64xf16>\n}"
+    )
+    text = mapped(EMPTY + outer)
+    assert text.count("memref.alloc") == 1
+    assert text.count("scf.for") == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "units", "message"),
+    [
+        (EMPTY + LOOP, '"SFU", "L1LU"', "a stage with accumulators must name one unit, not 2"),
+        (EMPTY + LOOP, '"L1LU"', "device 'sample_device' has no single memory beside L1LU for accumulators"),
+        (
+            '%e = "some.thing"() : () -> tensor<1x64xf16>\n' + LOOP,
+            None,
+            "'some.thing' on a tensor cannot work on buffers",
+        ),
+        (
+            "%e = arith.constant dense<[[" + ", ".join(["1.0, 2.0"] * 32) + "]]> : tensor<1x64xf16>\n" + LOOP,
+            None,
+            "a partial result must start with tensor.empty, ktdf.read_from_fifo, a computation, a constant of one "
+            "number, or an scf.if of these",
+        ),
+    ],
+)
+def test_what_cannot_be_mapped(body: str, units: str | None, message: str) -> None:
+    """Checklist R10: located errors, none at all for a unit without memory, or for a stage of two units."""
+    with pytest.raises(dfsched.ScheduleError) as caught:
+        mapped(body.replace("COMBINE", "arith.addf"), "sample", units)
+    (found,) = caught.value.diagnostics
+    assert found.message == message
+    assert found.location is not None
+    assert found.location.file_line_column() is not None
+
+
+def test_two_memories_beside_a_unit(tmp_path: Path) -> None:
+    """Checklist R10: which one is not for the pass to guess."""
+    device = (Path(dfsched.__file__).parent / "devices" / "sample_h.mlir").read_text()
+    registers = re.search(r"%\w+ = memory #SFU_REG", device)
+    assert registers is not None
+    path = tmp_path / "two.mlir"
+    path.write_text(
+        device.replace(registers[0], registers[0] + '\n      %more = memory { kind = "MORE", size = 64 }')
+    )
+    context = PassContext(dfsched.load_architecture(path))
+    module = ktir.parse(program(EMPTY + LOOP.replace("COMBINE", "arith.addf"), "sample"))
+    with pytest.raises(dfsched.ScheduleError, match="no single memory beside SFU"):
+        map_reduction_partials.run(module, context)
+
+
+def test_stages_that_carry_nothing_stay() -> None:
+    """The same object comes back."""
+    module = ktir.parse(program("", "sample"))
+    assert map_reduction_partials.run(module, PassContext(dfsched.load_architecture("sample"))) is module
