@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -110,6 +112,93 @@ def test_a_process_killed_while_writing_leaves_no_entry(
     assert entries(tmp_path) == []
 
 
+KILLS = """
+import os, random, signal, sys, time
+from pathlib import Path
+import numpy as np, rangeify
+from rangeify import Config, Tensor, disk_cache
+from rangeify.lowering import clear_schedule_cache, statistics
+
+directory, seed = sys.argv[1], int(sys.argv[2])
+config = Config(schedule_cache=2, cache_directory=directory)
+
+def make():
+    x = Tensor(np.arange(36, dtype=np.float32).reshape(6, 6))
+    for i in range(10):
+        x = (x.T * 2 + i).contiguous() - x.max(1, keepdims=True)
+    return x
+
+rng = random.Random(seed)
+want = rangeify.schedule(make(), config=Config(schedule_cache=0))
+right = rangeify.run(want)[0]
+rangeify.schedule(make(), config=config)
+(path,) = [p for p in Path(directory).rglob("*.json")]
+text = path.read_text()
+begin = time.perf_counter()
+disk_cache.write(path, text)
+writing = time.perf_counter() - begin
+misses = unfinished = 0
+for _ in range(50):
+    path.unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        while True:  # killed in the middle of the first write or of a later one
+            disk_cache.write(path, text)
+    time.sleep(rng.uniform(0, 2 * writing))
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    unfinished = len(list(path.parent.glob(".new-*")))
+    clear_schedule_cache()
+    before = statistics.misses
+    schedule = rangeify.schedule(make(), config=config)
+    misses += statistics.misses - before
+    assert [(k.body, k.buffers) for k in schedule.items] == [(k.body, k.buffers) for k in want.items]
+assert schedule.to_json() == want.to_json()
+assert np.array_equal(rangeify.run(schedule)[0], right)
+clear_schedule_cache()
+before = statistics.disk_hits
+rangeify.schedule(make(), config=config)
+assert statistics.disk_hits == before + 1
+print(misses, unfinished)
+"""
+
+
+def test_a_process_killed_at_any_point_of_a_write_costs_at_most_the_entry(tmp_path: Path) -> None:
+    """SIGKILL at 50 random points: the next schedule is right, from the cache or not; both happen, and writes were
+    really cut off."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLS, str(tmp_path), "7"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    misses, unfinished = map(int, done.stdout.split())
+    assert 0 < misses < 50
+    assert unfinished > 0
+
+
+def test_what_was_left_half_written_long_ago_is_removed(tmp_path: Path) -> None:
+    schedule(tmp_path)
+    (path,) = entries(tmp_path)
+    old, young = path.parent / ".new-old", path.parent / ".new-young"
+    for p in (old, young):
+        p.write_text("half")
+    os.utime(old, (1, 1))
+    path.unlink()
+    schedule(tmp_path)
+    assert sorted(p.name for p in entries(tmp_path)) == [".new-young", path.name]
+
+
+def test_entries_are_text_and_belong_to_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pickle: a digest and JSON. Another format is another file."""
+    schedule(tmp_path)
+    (path,) = entries(tmp_path)
+    digest, _, payload = path.read_text().partition("\n")
+    assert hashlib.sha256(payload.encode()).hexdigest() == digest
+    assert sorted(json.loads(payload)) == ["linear", "reasons"]
+    monkeypatch.setattr(disk_cache, "FORMAT", disk_cache.FORMAT + 1)
+    schedule(tmp_path)
+    assert len(entries(tmp_path)) == 2
+
+
 def test_a_directory_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
@@ -135,6 +224,44 @@ def test_threads_and_processes_share_the_cache(tmp_path: Path) -> None:
         t.join()
     assert len(results) == 40
     assert all(r == results[0] for r in results)
+
+
+SHARED = """
+import sys, threading, numpy as np, rangeify
+from rangeify import Config, Tensor
+from rangeify.lowering import clear_schedule_cache
+
+config = Config(schedule_cache=2, cache_directory=sys.argv[1])
+failures, texts = [], {}
+
+def work(k):
+    try:
+        for i in range(6):
+            n = (k + i) % 8 + 2
+            x = Tensor(np.arange(n * n, dtype=np.float32).reshape(n, n))
+            schedule = rangeify.schedule((x.T + 1).contiguous() @ x, config=config)
+            a = np.arange(n * n, dtype=np.float32).reshape(n, n)
+            assert np.array_equal(rangeify.run(schedule)[0], (a.T + 1) @ a)
+            assert texts.setdefault(n, schedule.to_json()) == schedule.to_json()
+            if i % 3 == 2:
+                clear_schedule_cache()
+    except BaseException as error:
+        failures.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(failures, sorted(texts))
+"""
+
+
+def test_two_processes_of_eight_threads_share_the_cache(tmp_path: Path) -> None:
+    """Every schedule is right and every entry whole, whoever wrote it."""
+    command = [sys.executable, "-c", SHARED, str(tmp_path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [p.communicate(timeout=120)[0] for p in running] == [f"[] {list(range(2, 10))}\n"] * 2
+    assert len(entries(tmp_path)) == 8
+    assert all(disk_cache.load(p) is not None for p in entries(tmp_path))
 
 
 def test_two_processes_at_once(tmp_path: Path) -> None:
