@@ -323,3 +323,17 @@ def test_bad_input_is_named() -> None:
         with pytest.raises(UnsupportedError):
             bad()
     assert Tensor(Tensor([1.0]), device="other").device == "other"
+
+
+def test_storage_without_contents() -> None:
+    """It is written in place, takes an array when a schedule runs, and is no silent zero."""
+    x = Tensor.empty(3, 2)
+    assert (x.shape, x.dtype.name, x.device, x.has_storage) == ((3, 2), "float32", "cpu", True)
+    schedule = rangeify.schedule(x * 2)
+    np.testing.assert_array_equal(
+        rangeify.run(schedule, [np.ones((3, 2), np.float32)])[0], np.full((3, 2), 2)
+    )
+    with pytest.raises(rangeify.InputError, match="no contents"):
+        (x * 2).numpy()
+    x[...] = 4
+    np.testing.assert_array_equal(x.numpy(), np.full((3, 2), 4))

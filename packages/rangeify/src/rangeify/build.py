@@ -84,7 +84,9 @@ class _Made:
 
     def _variables(self) -> tuple[Variable, ...]:
         """Exactly the Variables that an item or an output uses, by name."""
-        users = [*(c.src[0] for c in self.calls), *self.outputs]
+        if not self.values:
+            return ()
+        users = dict.fromkeys([*(c.src[0] for c in self.calls), *self.outputs])
         used = {v for u in users for v in u.toposort() if v.is_variable and v.expr != DEVICE_NUMBER}
         found = []
         for v, value in self.values.items():
@@ -111,12 +113,12 @@ class _Made:
             n for c in self.calls for a in c.src[1:] for n in _storages(a) if n.op is Ops.BUFFER
         )
         written = {n for c in self.calls for n in _storages(c.src[1])}
-        role = {}
+        role, mentioned = {}, set(self.mentioned)
         for buffer in read:
-            held = buffer in self.mentioned
+            held = buffer in mentioned
             role[buffer] = (Role.INPUT_OUTPUT if held else Role.OUTPUT) if buffer in written else Role.INPUT
         for buffer in self._outside():
-            role.setdefault(buffer, Role.INPUT if buffer in self.mentioned else Role.OUTPUT)
+            role.setdefault(buffer, Role.INPUT if buffer in mentioned else Role.OUTPUT)
         return role
 
     def _outside(self) -> list[UOp]:

@@ -122,7 +122,7 @@ def _items(
     binds = {**outer, **scalars}
     place: dict[UOp, UOp] = {}
     for call in linear.src:
-        for node in (n for a in call.src[1:] for n in a.toposort()):
+        for node in (n for a in call.src[1:] for n in ((a,) if a.op in GroupOp.Defines else a.toposort())):
             if node in place:
                 continue
             if node.op is Ops.PARAM and node.arg.slot >= 0:
@@ -152,5 +152,7 @@ def _placed(argument: UOp, place: Mapping[UOp, UOp]) -> UOp:
 
 def _with_scalars(body: UOp, binds: Mapping[int, UOp]) -> UOp:
     """A kernel body with positional scalars replaced by what the call passed."""
+    if not binds:
+        return body
     used = {n: binds[n.arg.slot] for n in body.toposort() if n.is_variable and n.arg.slot in binds}
     return body.substitute(used, name="scalar arguments", walk=True) if used else body

@@ -36,6 +36,8 @@ class Lowered:
 
 #: Lowered bodies by (content key, configuration): the memory level of the schedule cache.
 _cache: Final[dict[tuple[bytes, tuple[object, ...]], Lowered]] = {}
+#: The bodies themselves: while they live, an equal graph is made of their nodes, whose keys are known.
+_bodies: Final[dict[tuple[bytes, tuple[object, ...]], UOp]] = {}
 _lock: Final = threading.Lock()
 
 
@@ -55,6 +57,7 @@ def clear_schedule_cache() -> None:
     """Forget every cached schedule."""
     with _lock:
         _cache.clear()
+        _bodies.clear()
 
 
 def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
@@ -114,4 +117,5 @@ def lower_body(body: UOp, config: Config) -> Lowered:
         if path is not None:
             disk_cache.store(path, lowered.linear, lowered.reasons)
     with _lock:
+        _bodies[key] = body
         return _cache.setdefault(key, lowered)

@@ -164,6 +164,17 @@ class Tensor:
         return cls(node.expand(tuple(shape)) if len(shape) else node)
 
     @classmethod
+    def empty(
+        cls, *shape: int, dtype: DTypeLike = dtypes.default_float, device: str = storage.DEFAULT_DEVICE
+    ) -> Self:
+        """Storage without contents: a place for an array that is given when a schedule runs, or written
+        first.
+
+        Running a schedule that reads it without an array raises :class:`rangeify.InputError`.
+        """
+        return cls(storage.new_buffer(shape, as_dtype(dtype), device))
+
+    @classmethod
     def arange(cls, n: int, dtype: DTypeLike = dtypes.default_int) -> Self:
         """The numbers 0 ... n - 1, computed from indices where they are used: no storage, no loop."""
         from rangeify.reduction import arange

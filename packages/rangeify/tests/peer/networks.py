@@ -10,15 +10,15 @@ from peer.programs import norm, rms, softmax, swish
 
 
 def transformer(
-    b: Backend, layers: int = 12, width: int = 256, heads: int = 8, tokens: int = 64
+    b: Backend, layers: int = 12, width: int = 256, heads: int = 8, tokens: int = 64, grow: int = 0
 ) -> list[Any]:
-    """Pre-norm layers with biases nowhere; batch 2."""
+    """Pre-norm layers with biases nowhere; batch 2. Each feed-forward is `grow` wider than the one before."""
     x = b.t(2, tokens, width)
-    for _ in range(layers):
+    for i in range(layers):
         h = norm(b, x) * b.t(width) + b.t(width)
         x = x + _attention(b, h, width, heads, tokens, heads, None) @ b.t(width, width)
-        h = norm(b, x) * b.t(width) + b.t(width)
-        x = x + swish(h @ b.t(width, 4 * width)) @ b.t(4 * width, width)
+        h, wide = norm(b, x) * b.t(width) + b.t(width), 4 * width + i * grow
+        x = x + swish(h @ b.t(width, wide)) @ b.t(wide, width)
     return [x]
 
 

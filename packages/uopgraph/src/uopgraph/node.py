@@ -385,8 +385,10 @@ class UOp(Builders, metaclass=_Interning):
         A node for which `gate` is false is left out, with everything reached only through it.
         ``enter_calls=False`` leaves out bodies of CALLs (their arguments stay).
         """
+        if gate is None:
+            return self._order(enter_calls)
         order: dict[UOp, None] = {}
-        if gate is not None and not gate(self):
+        if not gate(self):
             return order
         seen = {self}
         stack: list[tuple[UOp, Iterator[UOp]]] = [(self, iter(self._walked(enter_calls)))]
@@ -395,12 +397,32 @@ class UOp(Builders, metaclass=_Interning):
             for s in sources:
                 if s in seen:
                     continue
-                if gate is not None and not gate(s):
+                if not gate(s):
                     seen.add(s)
                     continue
                 seen.add(s)
                 stack.append((s, iter(s._walked(enter_calls))))
                 break
+            else:
+                order[node] = None
+                stack.pop()
+        return order
+
+    def _order(self, enter_calls: bool) -> dict[UOp, None]:
+        """:meth:`toposort` without a gate: a node is looked at when it is met, and again when its sources are
+        done."""
+        order: dict[UOp, None] = {}
+        stack = [self]
+        while stack:
+            node = stack[-1]
+            if node in order:
+                stack.pop()
+                continue
+            sources = node.src if enter_calls or node.op is not Ops.CALL else node._walked(False)
+            missing = [s for s in sources if s not in order]
+            if missing:
+                missing.reverse()
+                stack += missing
             else:
                 order[node] = None
                 stack.pop()
