@@ -1,14 +1,14 @@
-"""Random kernels of every kind of computation: chains of up to eight operations on values of one to four dimensions.
+"""Random kernels of every kind of computation: chains of up to eight operations on up to four dimensions.
 
-A value has some of the dimensions of its kernel, in any order, and an element type. Where whole numbers stay exact
-the generator knows how large they can be, so it sums and multiplies only what is exact in every order: with the
-arguments of `RandomComputation.arguments` all levels must agree bit for bit.
+A value has some of the dimensions of its kernel, in any order, and an element type. Where whole numbers stay
+exact the generator knows how large they can be, so it sums and multiplies only what is exact in every order:
+with the arguments of `RandomComputation.arguments` all levels must agree bit for bit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from random import Random
 from typing import Any, TypeAlias
@@ -160,8 +160,7 @@ class RandomComputation:
 
     def _load(self, value: Value, shifted: bool) -> Iterator[str]:
         name, extents = value.name[1:], self._layout.extents(value)
-        starts = [f"%{'read' if shifted and d == 0 else 'pos'}{d}" for d in value.dims]
-        starts = [s if d in self._layout.split else "%c0" for s, d in zip(starts, value.dims, strict=True)]
+        starts = [f"%pos{d}" if d in self._layout.split else "%c0" for d in value.dims]
         if shifted and 0 in value.dims:
             starts[value.dims.index(0)] = "%read0"
         shape = self._input_shape(value)
@@ -174,7 +173,7 @@ class RandomComputation:
         return tuple(self._layout.whole(d) + (room if d == 0 else 0) for d in value.dims)
 
     def _store(self, number: int, value: Value) -> Iterator[str]:
-        """Values that lack a dimension over which tiles are spread get one of extent 1 for the tile's number."""
+        """Where tiles are spread over a dimension that a value lacks, it gets one of extent 1."""
         layout = self._layout
         missing = [d for d in layout.split if d not in value.dims]
         extents = layout.extents(value)
@@ -214,15 +213,9 @@ class RandomComputation:
             numbers = rng.integers(-bound, bound, self._input_shape(value), endpoint=True)
             given[f"{value.name[1:]}_p"] = numbers.astype(_NUMPY[value.type])
         for name, type in self._scalars.items():
-            match name:
-                case "shift":
-                    given[name] = int(rng.integers(0, SHIFT_ROOM, endpoint=True))
-                case "count":
-                    given[name] = int(rng.integers(1, self._layout.trips, endpoint=True))
-                case _:
-                    given[name] = (
-                        int(rng.integers(-2, 3)) if type.startswith("i") else float(rng.integers(-2, 3))
-                    )
+            low, high = {"shift": (0, SHIFT_ROOM), "count": (1, self._layout.trips)}.get(name, (-2, 2))
+            number = int(rng.integers(low, high, endpoint=True))
+            given[name] = number if type.startswith("i") else float(number)
         return given
 
 

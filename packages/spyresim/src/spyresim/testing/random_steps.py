@@ -101,7 +101,10 @@ class Layout:
 
 @attrs.frozen
 class Value:
-    """A tensor: `dims` of the kernel that it has, in order; all whole numbers up to `bound`, if that is known."""
+    """A tensor with the dimensions `dims` of the kernel, in order.
+
+    `bound`: all elements are whole numbers, none larger; None if that is not known.
+    """
 
     name: str
     dims: tuple[int, ...]
@@ -204,16 +207,15 @@ class Grower:
         """``linalg.generic`` over the dimensions of the result, element by element."""
         names = {d: f"d{n}" for n, d in enumerate(result.dims)}
         space = ", ".join(names.values())
-        maps = [
-            f"affine_map<({space}) -> ({', '.join(names[d] for d in v.dims)})>" for v in (*operands, result)
-        ]
+        picked = [", ".join(names[d] for d in value.dims) for value in (*operands, result)]
+        maps = ", ".join(f"affine_map<({space}) -> ({dims})>" for dims in picked)
         kinds = ", ".join(['"parallel"'] * len(names))
         types = ", ".join(self.layout.tensor(v) for v in operands)
         ins = f"ins({', '.join(v.name for v in operands)} : {types}) " if operands else ""
         arguments = ", ".join([*(f"%a{n}: {v.type}" for n, v in enumerate(operands)), f"%acc: {result.type}"])
         inner = "\n    ".join(body)
         return (
-            f"{result.name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{kinds}]}} "
+            f"{result.name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} "
             f"{ins}outs({init} : {self.layout.tensor(result)}) {{\n  ^bb0({arguments}):\n    {inner}\n  }} "
             f"-> {self.layout.tensor(result)}"
         )
@@ -236,9 +238,8 @@ class Grower:
         """The outputs: the last value, and sometimes another one."""
         assert self._last is not None
         self.outputs = [self._last]
-        others = [
-            s.result for s in self.steps if s.kind not in ("input", "constant") and s.result != self._last
-        ]
+        own = [s.result for s in self.steps if s.kind not in ("input", "constant")]
+        others = [value for value in own if value != self._last and value.type != "i1"]
         if others and dice.random() < 0.25:
             self.outputs.append(dice.choice(others))
 
@@ -261,12 +262,14 @@ class Grower:
             case "named":
                 lines = [
                     line,
-                    f"{result.name} = linalg.{_NAMED[short]} ins({values} : {types}) outs({empty} : {tensor}) -> {tensor}",
+                    f"{result.name} = linalg.{_NAMED[short]} ins({values} : {types}) outs({empty} : {tensor}) "
+                    f"-> {tensor}",
                 ]
             case "map":
                 lines = [
                     line,
-                    f"{result.name} = linalg.map {{ {name} }} ins({values} : {types}) outs({empty} : {tensor})",
+                    f"{result.name} = linalg.map {{ {name} }} ins({values} : {types}) "
+                    f"outs({empty} : {tensor})",
                 ]
             case _:
                 inputs = ", ".join(f"%a{n}" for n in range(len(operands)))
@@ -340,14 +343,8 @@ class Grower:
         compare = "cmpf" if is_float(a.type) else "cmpi"
         mask = Value(self._name(), a.dims, "i1", 1)
         tensor, masks = self.layout.tensor(a), self.layout.tensor(mask)
-        self._add(
-            Step(
-                "compare",
-                mask,
-                (a, b),
-                (f"{mask.name} = arith.{compare} {predicate}, {a.name}, {b.name} : {tensor}",),
-            )
-        )
+        line = f"{mask.name} = arith.{compare} {predicate}, {a.name}, {b.name} : {tensor}"
+        self._add(Step("compare", mask, (a, b), (line,)))
         result = Value(self._name(), a.dims, a.type, _largest(a, b))
         if dice.random() < 0.25 and not self.layout.plain:
             name = "uitofp" if is_float(a.type) else "extui"
@@ -377,12 +374,10 @@ class Grower:
             f"outs({start.name} : {types[1]}) dimensions = {positions}"
         )
         if dice.random() < 0.3:
-            line = self._reducing_generic(a, result, start, positions, name)
+            line = self._folding(a, result, start, positions, name)
         return self._add(Step("reduction", result, (a, start), (line,)))
 
-    def _reducing_generic(
-        self, a: Value, result: Value, start: Value, positions: Sequence[int], name: str
-    ) -> str:
+    def _folding(self, a: Value, result: Value, start: Value, positions: Sequence[int], name: str) -> str:
         """The reduction of the same meaning as a generic."""
         space = ", ".join(f"d{n}" for n in range(len(a.dims)))
         kept = ", ".join(f"d{n}" for n in range(len(a.dims)) if n not in positions)
