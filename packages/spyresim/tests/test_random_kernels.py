@@ -52,7 +52,7 @@ def test_the_kernels_have_what_they_should() -> None:
 FILES = ("global.mlir", "launch_spec.json")
 
 
-@pytest.mark.sweep(default=20, full=100)
+@pytest.mark.sweep(default=6, full=100)
 @pytest.mark.parametrize("device", ["sample", "spyre"])
 @given(kernel=random_kernels())
 def test_every_level_agrees(device: str, kernel: RandomKernel) -> None:

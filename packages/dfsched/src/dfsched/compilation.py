@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 
 from attrs import field, frozen
 
 import ktir
 from dfsched.architecture import Architecture
 from dfsched.codegen import Generated, generate
+from dfsched.errors import require
 from dfsched.options import Emit, Options
 from dfsched.passes.base import Group, PassContext
 from dfsched.passes.ensure_device_declaration import declare
@@ -109,6 +111,7 @@ class Compiled:
 
 def kernels(module: Module) -> tuple[str, ...]:
     """Names of the public functions with a body, in order; modules without a name count as their contents."""
+    require("kernels", "module", module, Module)
     return tuple(
         op.symbol
         for op in flatten(module).operations
@@ -143,8 +146,12 @@ def compile(
 
     `device` is an architecture, a package device or a file; None takes the device that the module declares
     (which always wins). Raises `ScheduleError` (with locations) for what cannot be scheduled,
-    `ArchitectureError` or `DeviceNotFound` for the device, `ktir.VerifyError` for invalid input.
+    `ArchitectureError` or `DeviceNotFound` for the device, `ktir.VerifyError` for invalid input, `CallError`
+    for arguments of other types.
     """
+    require("compile", "module", module, Module)
+    require("compile", "device", device, Architecture, str, Path, NoneType)
+    require("compile", "options", options, Options, NoneType)
     chosen = Options() if options is None else options
     if chosen.verify:
         ktir.verify(module)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 from attrs import field, frozen
 
 from ktir.errors import Diagnostic
@@ -10,17 +12,42 @@ from ktir.location import Location
 __all__ = [
     "AddressError",
     "ArchitectureError",
+    "CallError",
     "DeviceNotFound",
     "DfschedError",
     "InvalidSetting",
     "PatternError",
     "RouteError",
     "UnsupportedDevice",
+    "require",
 ]
 
 
 class DfschedError(Exception):
     """Base of every error that dfsched raises for bad input or for what is not built."""
+
+
+@frozen(str=False)
+class CallError(DfschedError, TypeError):
+    """A function of dfsched is called with something else than it takes.
+
+    ``function`` and ``argument`` name what was called, ``expected`` what it takes, ``got`` what it was given.
+    """
+
+    function: str
+    argument: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.function}: '{self.argument}' must be {self.expected}, not {self.got}"
+
+
+def require(function: str, argument: str, value: object, *classes: type) -> None:
+    """`CallError` unless a value is of one of the classes."""
+    if not isinstance(value, classes):
+        names = ["None" if c is NoneType else c.__name__ for c in classes]
+        raise CallError(function, argument, " or ".join(names), f"a {type(value).__name__}")
 
 
 @frozen(str=False)

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 import ktir
 from dfsched.contracts import check_contract, check_milestones
-from dfsched.errors import InvalidSetting
+from dfsched.errors import AddressError, InvalidSetting, RouteError, UnsupportedDevice
 from dfsched.options import Options
 from dfsched.passes import (
     address_assignment,
@@ -48,7 +48,9 @@ from dfsched.passes import (
     wrap_program_dfir,
 )
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import UnknownPass
+from dfsched.passes.errors import ScheduleError, UnknownPass
+from ktir.affine import AffineError
+from ktir.dialects import func
 from ktir.dialects.builtin import Module
 
 __all__ = [
@@ -246,7 +248,7 @@ def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -
     options = context.options
     for number, item in enumerate(passes):
         start = time.perf_counter()
-        module = item.run(module, context)
+        module = _run(item, module, context)
         seconds = time.perf_counter() - start
         ends = number + 1 == len(passes) or passes[number + 1].group is not item.group
         if options.verify_each or (options.verify and ends):
@@ -258,6 +260,16 @@ def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -
             check_contract(module, item.group, context.architecture)
         results.append(PassResult(item.name, item.group, module, seconds))
     return tuple(results)
+
+
+def _run(item: Pass, module: Module, context: PassContext) -> Module:
+    """One pass. What its helpers raise without a place is reported at the kernel."""
+    try:
+        return item.run(module, context)
+    except (AffineError, AddressError, RouteError, UnsupportedDevice) as error:
+        functions = (op for op in module.walk() if isinstance(op, func.Func) and not op.is_declaration)
+        place = next(functions, module).location
+        raise ScheduleError.at(place, f"{item.name}: {error}") from error
 
 
 def _is_last_of_group(item: Pass) -> bool:

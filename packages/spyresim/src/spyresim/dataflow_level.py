@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import attrs
@@ -25,7 +26,7 @@ from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
 from spyresim.engine import Machine as Device
 from spyresim.engine import Options as EngineOptions
-from spyresim.errors import ArgumentError, UnsupportedError
+from spyresim.errors import ArgumentError, UnsupportedError, require
 from spyresim.report import Counters, Report, Result
 
 __all__ = ["run_dataflow"]
@@ -60,7 +61,12 @@ def run_dataflow(
     Raises:
         ArgumentError: the arguments do not fit, or the launch spec is bad.
         SpyresimError subclasses: the program does something that has no meaning.
+        CallError: an argument of another type.
     """
+    require("run_dataflow", "compiled", compiled, Compiled, str, Path)
+    require("run_dataflow", "args", args, Mapping, NoneType)
+    require("run_dataflow", "device", device, Architecture, str, Path, NoneType)
+    require("run_dataflow", "options", options, EngineOptions, NoneType)
     buffers: tuple[ConstantBuffer, ...] = ()
     if isinstance(compiled, Compiled):
         files, spec = DataflowFiles.of(compiled.dataflow_ir), compiled.spyrecode.launch

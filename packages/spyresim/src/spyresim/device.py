@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from dfsched import image as im
 from dfsched import load_architecture
 from dfsched.architecture import Architecture
 from ktir import dlfloat
+from ktir.machine import F16Format
 from spyrert.device import (
     ControlBlock,
     CostModel,
@@ -35,7 +37,7 @@ from spyrert.spyrecode import PayloadKind, is_spyrebin
 from spyresim.engine.machine import DEFAULT_OPTIONS, Machine, Options
 from spyresim.engine.report import Report
 from spyresim.engine.trace import Trace
-from spyresim.errors import SpyresimError
+from spyresim.errors import SpyresimError, one_of, require
 
 RUNS_KEPT = 64
 """How many runs `SimDevice.runs` remembers."""
@@ -88,6 +90,11 @@ class SimDevice(EventDevice):
         options: Options = DEFAULT_OPTIONS,
         cost: CostModel | None = None,
     ) -> None:
+        require("SimDevice", "index", index, int)
+        require("SimDevice", "device", device, str, Path, Architecture)
+        require("SimDevice", "options", options, Options)
+        require("SimDevice", "cost", cost, CostModel, NoneType)
+        one_of("SimDevice", "f16_format", f16_format, F16Format)
         architecture = device if isinstance(device, Architecture) else load_architecture(device)
         props = DeviceProperties(
             name=f"sim:{architecture.name}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from spyresim.constant_addresses import ConstantAddresses
 from spyresim.device import SimDevice
 from spyresim.devices import architecture_of
 from spyresim.engine import Options
-from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError
+from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError, require
 from spyresim.meaning.formats import Array
 from spyresim.report import Counters, Report, Result
 
@@ -52,7 +53,12 @@ def run_device(
         ArgumentError: the arguments do not fit, or no device fits the artefact.
         ExecutionFault: the device reports a fault.
         spyrert.SpyreError: the artefact is bad.
+        CallError: an argument of another type.
     """
+    require("run_device", "code", code, SpyreCode, Compiled, str, Path)
+    require("run_device", "args", args, Mapping, NoneType)
+    require("run_device", "device", device, Architecture, str, Path, NoneType)
+    require("run_device", "options", options, Options, NoneType)
     buffers: tuple[ConstantBuffer, ...] = ()
     if isinstance(code, Compiled):
         buffers = constant_buffers(code.source, code.kernel)

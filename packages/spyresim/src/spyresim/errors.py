@@ -5,6 +5,10 @@ Sizes and addresses are bytes; a `Site` says which operation (or instruction) of
 
 from __future__ import annotations
 
+from enum import Enum
+from types import NoneType
+from typing import TypeVar
+
 from attrs import field, frozen
 
 from ktir.errors import Diagnostic
@@ -15,6 +19,7 @@ __all__ = [
     "ArgumentError",
     "ArithmeticFault",
     "BudgetFault",
+    "CallError",
     "ConflictFault",
     "ControlFault",
     "DeadlockFault",
@@ -31,12 +36,49 @@ __all__ = [
     "StaleReadFault",
     "UnsupportedError",
     "UnwrittenReadFault",
+    "one_of",
+    "require",
     "unsupported",
 ]
 
 
+_Choice = TypeVar("_Choice", bound=Enum)
+
+
 class SpyresimError(Exception):
     """Base of everything that spyresim raises on purpose."""
+
+
+@frozen(str=False)
+class CallError(SpyresimError, TypeError):
+    """A function of spyresim is called with something else than it takes.
+
+    `function` and `argument` name what was called, `expected` what it takes, `got` what it was given.
+    """
+
+    function: str
+    argument: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.function}: '{self.argument}' must be {self.expected}, not {self.got}"
+
+
+def require(function: str, argument: str, value: object, *classes: type) -> None:
+    """`CallError` unless a value is of one of the classes."""
+    if not isinstance(value, classes):
+        names = ["None" if c is NoneType else c.__name__ for c in classes]
+        raise CallError(function, argument, " or ".join(names), f"a {type(value).__name__}")
+
+
+def one_of(function: str, argument: str, value: object, kind: type[_Choice]) -> _Choice:
+    """The member of an enumeration that a value is or spells; `CallError` if there is none."""
+    for member in kind:
+        if value is member or (isinstance(value, str) and value == member.value):
+            return member
+    choices = ", ".join(repr(member.value) for member in kind)
+    raise CallError(function, argument, f"one of {choices}", repr(value)[:40])
 
 
 @frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import NoneType
 from typing import Any, TypedDict
 
 import numpy as np
@@ -20,7 +21,7 @@ from ktir.machine import Machine
 from ktir.transforms import flatten
 from spyresim.arguments import Binding, bind
 from spyresim.cost import profile_of
-from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError
+from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError, one_of, require
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
 from spyresim.sequential.checks import STRICT, Checks, OutOfRange, Unwritten
@@ -102,7 +103,20 @@ def run_ktir(
         ArgumentError: the arguments do not fit.
         ExecutionFault: the program did something that has no meaning.
         UnsupportedError: an operation that this level does not execute.
+        CallError: an argument of another type.
     """
+    require("run_ktir", "module", module, Module)
+    require("run_ktir", "function", function, str, NoneType)
+    require("run_ktir", "args", args, Mapping, NoneType)
+    require("run_ktir", "machine", machine, Machine, NoneType)
+    require("run_ktir", "seed", seed, int)
+    require("run_ktir", "budget", budget, int)
+    schedule = one_of("run_ktir", "schedule", schedule, Schedule)
+    checks = Checks(
+        one_of("run_ktir", "out_of_range", out_of_range, OutOfRange),
+        one_of("run_ktir", "unwritten", unwritten, Unwritten),
+        check_scratchpad,
+    )
     module = flatten(module)
     machine = (machine or Machine()).for_module(module.attributes)
     module = with_switches(module, machine)
@@ -115,9 +129,6 @@ def run_ktir(
         machine,
         first_address,
     )
-
-    schedule = Schedule(schedule)
-    checks = Checks(OutOfRange(out_of_range), Unwritten(unwritten), check_scratchpad)
 
     def watch(run: Interpreter, tiles: int) -> None:
         addresses = {buffer.name: buffer.address for buffer in binding.buffers}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 
 import attrs
 
@@ -19,7 +20,7 @@ from ktir.interface import (
 )
 from ktir.machine import Machine
 from spyresim.arguments import bind
-from spyresim.errors import ArgumentError
+from spyresim.errors import ArgumentError, require
 from spyresim.ktir_level import KTIR_HANDLERS, run_bound, with_switches
 from spyresim.report import Result
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Interpreter
@@ -72,6 +73,13 @@ def run_schedule(
     Raises:
         what `run_ktir` raises; `dfsched.ArchitectureError` if there is no device.
     """
+    require("run_schedule", "program", program, Compiled, Module)
+    require("run_schedule", "args", args, Mapping, NoneType)
+    require("run_schedule", "module", module, Module, NoneType)
+    require("run_schedule", "interface", interface, Interface, NoneType)
+    require("run_schedule", "architecture", architecture, Architecture, NoneType)
+    require("run_schedule", "machine", machine, Machine, NoneType)
+    require("run_schedule", "budget", budget, int)
     if isinstance(program, Compiled):
         module = program.schedule_ir if module is None else module
         architecture = program.architecture if architecture is None else architecture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Unpack
 
 import numpy as np
@@ -12,6 +13,7 @@ from ktir.layout import Layout, LinearLayout, from_device_bytes, to_device_bytes
 from ktir.machine import Machine
 from ktir.types import Type
 from spyresim.arguments import Resident
+from spyresim.errors import require
 from spyresim.ktir_level import RunOptions, run_ktir
 from spyresim.meaning.formats import Array
 from spyresim.report import Result
@@ -27,6 +29,7 @@ class Session:
     """
 
     def __init__(self, machine: Machine | None = None) -> None:
+        require("Session", "machine", machine, Machine, NoneType)
         self.machine = machine or Machine()
         stick = self.machine.stick_bytes
         self._scratchpad = Bank("scratchpad", self.machine.tiles, self.machine.scratchpad_bytes, stick)
@@ -39,6 +42,9 @@ class Session:
         `layout` is by default linear, with elements of type `element` or of the array's dtype. The result is
         an argument for `run` wherever an array of this layout is; kernels that write it change it in place.
         """
+        require("Session.place", "array", array, np.ndarray)
+        require("Session.place", "layout", layout, Layout, NoneType)
+        require("Session.place", "element", element, Type, NoneType)
         if layout is None:
             from ktir.dtypes import element_type
 
@@ -49,6 +55,7 @@ class Session:
 
     def allocate(self, layout: Layout) -> Resident:
         """Device memory that nobody has written yet."""
+        require("Session.allocate", "layout", layout, Layout)
         stick = self.machine.stick_bytes
         size = max(layout.device_bytes, 1)
         bank = Bank(f"resident {self._count}", 1, size, stick, numbered=False)
@@ -59,6 +66,7 @@ class Session:
 
     def fetch(self, resident: Resident) -> Array:
         """The host array in device memory."""
+        require("Session.fetch", "resident", resident, Resident)
         data = resident.bank.read_bytes(0, 0, resident.layout.device_bytes)
         return from_device_bytes(data, resident.layout, None, self.machine.f16_format)
 

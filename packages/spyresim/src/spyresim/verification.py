@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 
 import attrs
 import numpy as np
@@ -23,7 +24,7 @@ from ktir.interface import Argument
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
 from spyrert.errors import SpyreError
-from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError
+from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError, require
 from spyresim.ktir_level import run_ktir
 from spyresim.meaning.formats import Array
 from spyresim.reassociation import Reassociation
@@ -206,8 +207,14 @@ def verify(
         on_outcome: called with kernel, seed and outcome as soon as there is one.
 
     Raises:
-        what `dfsched.compile` raises; `ArgumentError` if no arguments are found that the kernel accepts.
+        what `dfsched.compile` raises; `ArgumentError` if no arguments are found that the kernel accepts;
+        `CallError` for arguments of other types.
     """
+    require("verify", "module", module, Module)
+    require("verify", "kernel", kernel, str, NoneType)
+    require("verify", "seeds", seeds, int)
+    require("verify", "args", args, Mapping, NoneType)
+    require("verify", "options", options, dfsched.Options, NoneType)
     base = options or dfsched.Options()
     names = dfsched.kernels(module) if kernel is None else (kernel,)
     found: list[Verification] = []

@@ -10,7 +10,7 @@ import ktir
 from dfsched.architecture.architecture import Architecture
 from dfsched.architecture.reader import discardable, read_device
 from dfsched.dialects.ktdf_arch import DeviceOp
-from dfsched.errors import ArchitectureError, DeviceNotFound
+from dfsched.errors import ArchitectureError, DeviceNotFound, require
 from ktir.analysis import DefUse
 from ktir.attributes import StringAttr, SymbolRefAttr
 from ktir.dialects.builtin import Module
@@ -186,8 +186,9 @@ def load_architecture(source: str | Path | Operation | Architecture) -> Architec
     """The device behind a package name (``"sample"``), a file, a module that declares it, or itself.
 
     Raises `DeviceNotFound` (no such package device or file), `ktir.ParseError`, `ktir.VerifyError` (the
-    file is wrong) or `ArchitectureError` (no device, several devices, or a failing import).
+    file is wrong), `ArchitectureError` (no device, several devices, or a failing import) or `CallError`.
     """
+    require("load_architecture", "source", source, str, Path, Operation, Architecture)
     match source:
         case Architecture():
             return source
@@ -201,10 +202,18 @@ def load_architecture(source: str | Path | Operation | Architecture) -> Architec
 
 def _load_by_name(name: str) -> Architecture:
     path = _package_file(name) or Path(name)
-    if not path.is_file():
+    if not _is_file(path):
         raise DeviceNotFound(name, package_devices())
     info = path.stat()
     return _load_single(path, (info.st_mtime_ns, info.st_size))
+
+
+def _is_file(path: Path) -> bool:
+    """Also of what is no path at all, such as a name that is too long."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 @cache

@@ -156,11 +156,15 @@ def _common(op: Operation) -> dict[str, Any]:
 
 
 def _memory(op: MemoryOp) -> dict[str, Any]:
-    size = op.attributes.get("size")
+    attribute = op.attributes.get("size")
+    size = attribute.value if isinstance(attribute, IntegerAttr) else None
+    reserved = _integer(op, op.attributes, "reserved") or 0
+    if size is not None and reserved > size:
+        raise ArchitectureError(f"{reserved} of {size} bytes are reserved", None, op.location)
     return {
         **_common(op),
-        "size": size.value if isinstance(size, IntegerAttr) else None,
-        "reserved": _integer(op, op.attributes, "reserved") or 0,
+        "size": size,
+        "reserved": reserved,
         "bandwidth": _rational(op, "bandwidth"),
         "latency": _integer(op, op.attributes, "latency"),
     }

@@ -10,7 +10,7 @@ import click
 
 import ktir
 from dfsched.contracts import ContractError
-from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError, InvalidSetting
+from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError, InvalidSetting, PatternError
 from dfsched.passes.errors import ScheduleError, UnknownPass
 from ktir.errors import Diagnostic
 from ktir.location import Location
@@ -42,7 +42,7 @@ def _text(error: Exception) -> str:
             return f"{error}{_excerpt(error.file, error.line, error.column)}"
         case ktir.VerifyError() | ScheduleError() | ContractError():
             return "\n".join(f"{d}{_at(d.location)}" for d in error.diagnostics)
-        case ArchitectureError(location=location) if location is not None:
+        case ArchitectureError(location=location) | PatternError(location=location) if location is not None:
             return f"{error}{_at(location)}"
         case _:
             return str(Diagnostic(str(error)))

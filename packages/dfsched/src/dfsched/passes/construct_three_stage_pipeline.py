@@ -80,6 +80,11 @@ def run(module: Module, context: PassContext) -> Module:
     unit = context.architecture.compute_unit
     if unit is None:
         raise ScheduleError.at(module.location, "the device has no single compute unit kind")
+    if not isinstance(unit.kind, str):
+        raise ScheduleError.at(
+            module.location,
+            f"the compute unit has the kind {kind_text(unit.kind)}; stages name units by strings",
+        )
     new = _in_module(module, context)
     pruned = dce(new)
     assert isinstance(pruned, Module)

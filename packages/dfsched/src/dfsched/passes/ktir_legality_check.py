@@ -14,11 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from dfsched.architecture import kind_text
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import UnsupportedKernel
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
+from ktir.dtypes import element_bytes
 from ktir.errors import Diagnostic
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation, Value
@@ -60,7 +62,7 @@ def run(module: Module, context: PassContext) -> Module:
     """Check every kernel; `UnsupportedKernel` lists the violations."""
     v1 = context.options.profile is Profile.V1
     findings = scheduler_v1(module) if v1 else _default(module)
-    found = (*_grids(module, context), *findings)
+    found = (*_grids(module, context), *_buffers(module, context), *findings)
     if found:
         raise UnsupportedKernel(found[:1] if v1 else found)
     return module
@@ -85,6 +87,25 @@ def _grids(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
                 f"the grid {list(extents)} has {math.prod(extents)} compute tiles, "
                 f"device '{context.architecture.name}' has {cores} cores",
                 op.location,
+            )
+
+
+def _buffers(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
+    """Every buffer fits into its memory; extents that only a launch knows are not looked at."""
+    architecture = context.architecture
+    for op in module.walk():
+        if not isinstance(op, ktdp.ConstructMemoryView):
+            continue
+        kind = architecture.memory_kind(op.memory_space)
+        size = architecture.memory(kind).size if architecture.is_memory(kind) else None
+        extents, strides = op.mixed_sizes, op.mixed_strides
+        needed = element_bytes(op.type.element)
+        for extent, stride in zip(extents, strides, strict=True):
+            if isinstance(extent, int) and isinstance(stride, int):
+                needed += max(0, extent - 1) * stride * element_bytes(op.type.element)
+        if size is not None and needed > size:
+            yield Diagnostic(
+                f"this buffer takes {needed} bytes of {kind_text(kind)}, which has {size}", op.location
             )
 
 

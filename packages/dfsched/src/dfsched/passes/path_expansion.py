@@ -30,6 +30,7 @@ from graphlib import CycleError, TopologicalSorter
 from attrs import define, field, frozen
 
 from dfsched.architecture import Architecture, Kind, RoutingNode, kind_text
+from dfsched.architecture.routing import Route
 from dfsched.dialects.ktdf import (
     Cell,
     CreateToken,
@@ -143,9 +144,15 @@ class _Expansion:
                     op,
                     f"{kind_text(unit.kind)} hands data to {kind_text(end.kind)} without a memory on {route}",
                 )
-            legs.append(_Leg(kind_text(unit.kind), nodes[position], end))
+            legs.append(_Leg(self.unit(op, unit, route), nodes[position], end))
             position += 2
         return legs
+
+    def unit(self, op: Operation, node: RoutingNode, route: Route) -> str:
+        """The name by which a stage calls for the unit at a node of a route."""
+        if not isinstance(node.kind, str) or not self.architecture.is_unit(node.kind):
+            raise self.error(op, f"a unit on {route} has no kind of its own by which a stage could name it")
+        return kind_text(node.kind)
 
     def buffer(self, kind: Kind, shape: Sequence[int], element: Type) -> OpResult:
         """A new buffer, held by the private of the pipeline."""
@@ -276,7 +283,7 @@ def _store_hops(
             )
         if len(route.nodes) < 3 or not route.nodes[1].is_mover or not route.nodes[2].is_memory:
             raise state.error(transfer, f"no unit stores results along {route}")
-        writer = kind_text(route.nodes[1].kind)
+        writer = state.unit(transfer, route.nodes[1], route)
         legs = state.legs(transfer, route.nodes[2].kind, last) if route.nodes[2].kind != last else []
         queue = state_slot(state, transfer.source, kind_text(first), writer, slot)
         start = Cell(queue, None, (), (slot.capacity,))

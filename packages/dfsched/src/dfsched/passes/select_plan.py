@@ -94,6 +94,9 @@ def _plan(function: func.Func, context: PassContext, free: int) -> Plan:
     lanes = context.architecture.vector_length(elements)
     facts = attrs.evolve(program_facts(function, lanes), scratchpad_bytes=free)
     plan = context.options.policy(facts, context.architecture)
+    if not isinstance(plan, Plan) or not all(isinstance(nest, NestPlan) for nest in plan.nests):
+        given = type(plan).__name__
+        raise ScheduleError.at(function.location, f"the policy gave a {given} instead of a plan")
     if len(plan.nests) != len(facts.nests):
         raise ScheduleError.at(
             function.location, f"the policy planned {len(plan.nests)} nests of {len(facts.nests)}"
@@ -176,8 +179,24 @@ def _numbers(function: func.Func, name: str, value: object, count: int) -> tuple
     return numbers
 
 
+def _check_types(function: func.Func, nest: NestPlan) -> None:
+    """Fields hold what their declaration says, wherever they come from."""
+    wrong = [name for name in ("sunk_loops", "instances") if not isinstance(getattr(nest, name), int)]
+    wrong += [] if isinstance(nest.instance_loop, int | None) else ["instance_loop"]
+    wrong += [name for name in ("accumulator",) if not isinstance(getattr(nest, name), str | None)]
+    wrong += [] if isinstance(nest.limit, str) else ["limit"]
+    for name in ("loop_order", "hoisted"):
+        value = getattr(nest, name)
+        if not isinstance(value, tuple) or not all(isinstance(number, int) for number in value):
+            wrong.append(name)
+    if wrong:
+        values = ", ".join(f"'{name}' is {str(getattr(nest, name))[:40]}" for name in wrong)
+        raise ScheduleError.at(function.location, f"fields of a plan that hold something else: {values}")
+
+
 def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: Architecture) -> None:
     """The plan fits the nest, and everything in it is built."""
+    _check_types(function, nest)
     loops = len(facts.trips)
     sizes = _numbers(function, "tile_sizes", nest.tile_sizes, loops)
     _numbers(function, "buffer_depths", nest.buffer_depths, len(facts.operands))

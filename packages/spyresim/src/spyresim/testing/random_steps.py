@@ -228,7 +228,7 @@ class Grower:
         if value is None:
             value = self._input(dice)
         elif dice.random() < 0.15:
-            value = dice.choice([step.result for step in self.steps if step.kind != "constant"])
+            value = dice.choice([s.result for s in self.steps if s.kind not in ("constant", "compare")])
         makers = [self._binary] * 5 + [self._reduce] * 4 + [self._unary] * 2 + [self._splat, self._scaled]
         if not self.layout.plain:
             makers += [self._cast] * 3 + [self._choice] * 2 + [self._index]
@@ -251,7 +251,8 @@ class Grower:
         result = Value(self._name(), first.dims, first.type, bound)
         short = name.removeprefix("arith.")
         forms = ["tensor", "tensor", "generic", "map"] + (["named"] if short in _NAMED else [])
-        form = dice.choice(forms) if first.dims else "tensor"
+        forms = ["generic"] if name.startswith("spyreop.") else forms
+        form = dice.choice(forms)
         empty, line = self._empty(result.dims, result.type)
         tensor = self.layout.tensor(result)
         values = ", ".join(v.name for v in operands)
@@ -262,8 +263,8 @@ class Grower:
             case "named":
                 lines = [
                     line,
-                    f"{result.name} = linalg.{_NAMED[short]} ins({values} : {types}) outs({empty} : {tensor}) "
-                    f"-> {tensor}",
+                    f"{result.name} = linalg.{_NAMED[short]} ins({values} : {types}) "
+                    f"outs({empty} : {tensor}) -> {tensor}",
                 ]
             case "map":
                 lines = [
@@ -299,6 +300,8 @@ class Grower:
         if not is_float(a.type):
             return self._scaled(dice, a)
         name = "arith.negf" if self.layout.plain or dice.random() < 0.2 else dice.choice(_FLOAT_UNARY)
+        if name.startswith("spyreop.") and a.type == "bf16":
+            name = "math.absf"
         exact = name in ("arith.negf", "math.absf", "math.floor", "math.ceil")
         return self._element_wise(dice, name, [a], a.bound if exact else None)
 
