@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 import attrs
@@ -86,7 +87,7 @@ PREDICATES = (im.Predicate.EQ, im.Predicate.NE, im.Predicate.SLT, im.Predicate.S
 
 Node = tuple[Any, ...]
 """``loop``, trips (one a core), body; ``guard``, predicate, number, body (on the innermost loop); ``phase``,
-body (every other time); ``item`` and ``signal``, from, to; ``work``, unit, slow; ``copy``, unit."""
+body (every other time); ``item`` and ``signal``, from, to; ``work``, unit, slow; ``copy``, unit; ``store``, unit (of a vector, to its place in the scratchpad)."""
 
 
 def nodes(depth: int = 3) -> st.SearchStrategy[list[Node]]:
@@ -97,6 +98,7 @@ def nodes(depth: int = 3) -> st.SearchStrategy[list[Node]]:
         pairs.map(lambda p: ("signal", *p)),
         st.tuples(st.just("work"), unit, st.booleans()),
         st.tuples(st.just("copy"), st.sampled_from(COPYING)),
+        st.tuples(st.just("store"), unit),
     )
     if depth == 0:
         return st.lists(leaf, min_size=1, max_size=4)
@@ -120,14 +122,12 @@ class UnitCode:
 
     def program(self, body: Sequence[Node]) -> list[im.Instruction]:
         inner = self.code(body, None)
-        views: list[im.Instruction] = []
-        if self.unit in COPYING:
-            views = [
-                im.LoadImmediate(0, 0),
-                im.MakeView(0, im.MemoryId(0), im.Register(0), 0),
-                im.LoadImmediate(0, 128 * self.unit),
-                im.MakeView(1, im.Column(len(KINDS)), im.Register(0), 1),
-            ]
+        views: list[im.Instruction] = [
+            im.LoadImmediate(0, 0),
+            im.MakeView(0, im.MemoryId(0), im.Register(0), 0),
+            im.LoadImmediate(0, 128 * self.unit),
+            im.MakeView(1, im.Column(len(KINDS)), im.Register(0), 1),
+        ]
         constant = im.VectorConstant(0, 0)
         return [*views, constant, *self.phases, *inner, im.Halt()]
 
@@ -179,11 +179,18 @@ class UnitCode:
                 return [im.VectorUnary(op, 0, 0, None)] if unit == self.unit else []
             case ("copy", unit):
                 return [im.Dma(0, 1, 0)] if unit == self.unit else []
+            case ("store", unit):
+                return [im.VectorStore(0, 1, 1)] if unit == self.unit else []
             case _:
                 raise AssertionError(node)
 
 
-def image_of(body: Sequence[Node], depth: int, dropped: int | None = None) -> im.Image:
+def image_of(
+    body: Sequence[Node],
+    depth: int,
+    dropped: int | None = None,
+    architecture: dfsched.Architecture = ARCHITECTURE,
+) -> im.Image:
     """An image on two cores; `dropped` (a position among all communication) is left out of one unit."""
     cores = 2
     units = [im.Unit(f"C{core}-{kind}", kind, core, 0) for kind in KINDS for core in range(cores)]
@@ -222,8 +229,8 @@ def image_of(body: Sequence[Node], depth: int, dropped: int | None = None) -> im
         )
     return im.Image(
         "p",
-        ARCHITECTURE.name,
-        ARCHITECTURE.digest,
+        architecture.name,
+        architecture.digest,
         cores,
         memories,
         tuple(units),
@@ -232,29 +239,53 @@ def image_of(body: Sequence[Node], depth: int, dropped: int | None = None) -> im
         im.Coordinator((im.Launch(0, 0), im.Halt()), len(cells), 0, 1),
         tuple(cells),
         (im.View(im.ElementType.F16, (64,), (1,), 0, 128), im.View(im.ElementType.F16, (64,), (1,))),
-        (im.AddressGenerator(im.GeneratorKind.DMA, (line, line)),),
+        (
+            im.AddressGenerator(im.GeneratorKind.DMA, (line, line)),
+            im.AddressGenerator(im.GeneratorKind.STORE, (line,)),
+        ),
         (im.Constant(im.ElementType.F16, 64, bytes(128)),),
     )
 
 
-def outcome(image: im.Image, options: Options) -> Report | tuple[str, str]:
+def outcome(
+    image: im.Image, options: Options, architecture: dfsched.Architecture = ARCHITECTURE
+) -> Report | tuple[str, str]:
     """The report, or what went wrong."""
     memory = FlatGlobal({0: np.zeros(256, np.uint8)})
     try:
-        return plain(Machine(ARCHITECTURE).run(image, image.cells, memory, options).report)
+        return plain(Machine(architecture).run(image, image.cells, memory, options).report)
     except SpyresimError as error:
         return type(error).__name__, str(error)
 
 
+@pytest.fixture(scope="module")
+def port_architecture(tmp_path_factory: pytest.TempPathFactory) -> dfsched.Architecture:
+    """`spyre` with scratchpads that have one port of 40 bytes a cycle."""
+    text = files("dfsched").joinpath("devices/spyre.mlir").read_text(encoding="utf-8")
+    plain_pad = 'kind = "LX", size'
+    assert plain_pad in text
+    path = tmp_path_factory.mktemp("port") / "device.mlir"
+    path.write_text(text.replace(plain_pad, 'kind = "LX", ktdf_ext.bandwidth = 40, size'))
+    return load_architecture(path)
+
+
 @pytest.mark.sweep(default=20, full=2000)
-@given(body=nodes(), depth=st.sampled_from([1, 2, 16]), dropped=st.none() | st.integers(0, 40))
-def test_random_programs(body: list[Node], depth: int, dropped: int | None) -> None:
+@given(
+    body=nodes(),
+    depth=st.sampled_from([1, 2, 16]),
+    dropped=st.none() | st.integers(0, 40),
+    port=st.booleans(),
+)
+def test_random_programs(
+    port_architecture: dfsched.Architecture, body: list[Node], depth: int, dropped: int | None, port: bool
+) -> None:
     """Loops, guards, phases, cores that part ways, deadlocks and left-over items: all ends are the same."""
-    image = image_of([("loop", (12, 12), body)], depth, dropped)
+    device = port_architecture if port else ARCHITECTURE
+    image = image_of([("loop", (12, 12), body)], depth, dropped, device)
     limits = {"max_instructions": 60_000 if SWEEPS else 12_000}
-    expected = outcome(image, Options(**limits, races=False))
-    slow = outcome(image, attrs.evolve(SLOW, **limits))
-    fast = outcome(image, attrs.evolve(FAST, **limits))
+    expected = outcome(image, Options(**limits, races=False), device)
+    slow = outcome(image, attrs.evolve(SLOW, **limits), device)
+    fast = outcome(image, attrs.evolve(FAST, **limits), device)
     assert slow == expected
     assert fast == expected
 

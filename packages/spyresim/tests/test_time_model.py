@@ -11,6 +11,7 @@ import pytest
 import dfsched
 import ktir
 from spyresim import run_dataflow
+from spyresim.engine import Outcome
 
 KERNEL = """
 #all = affine_set<(r, c) : (r >= 0, 15 - r >= 0, c >= 0, 255 - c >= 0)>
@@ -84,3 +85,38 @@ def test_lanes_of_the_compute_unit(baseline: int, tmp_path: Path) -> None:
 
 def test_latency_of_device_memory(baseline: int, tmp_path: Path) -> None:
     assert cycles(tmp_path, ("ktdf_ext.latency = 100", "ktdf_ext.latency = 1000")) > baseline
+
+
+def test_bandwidth_of_a_scratchpad(baseline: int, tmp_path: Path) -> None:
+    """A scratchpad that has a bandwidth of its own is one port for both corelets and all copies; without one
+    only its links count (decision 14)."""
+    pad = 'kind = "LX", size'
+    ample = (pad, 'kind = "LX", ktdf_ext.bandwidth = 4096, size')
+    scarce = (pad, 'kind = "LX", ktdf_ext.bandwidth = 8, size')
+    assert baseline <= cycles(tmp_path, ample) <= baseline * 1.05
+    found = cycles(tmp_path, scarce)
+    moved = 6 * 2 * 256 * 2  # bytes a core: in and out of the scratchpad, two inputs and a result
+    assert found > moved / 8
+    assert found > baseline * 1.2
+
+
+def test_bounds_of_a_run(tmp_path: Path) -> None:
+    """What links and ports of scratchpads take at least (readings 19): 128 bytes a cycle on a link."""
+    text = SPYRE.replace('kind = "LX", size', 'kind = "LX", ktdf_ext.bandwidth = 64, size')
+    device = tmp_path / "device.mlir"
+    device.write_text(text)
+    for architecture, port in (
+        (dfsched.load_architecture("spyre"), None),
+        (dfsched.load_architecture(device), 64),
+    ):
+        compiled = dfsched.compile(ktir.parse(KERNEL), architecture)
+        outcome = run_dataflow(compiled, {"a": A, "b": B}).report.details
+        assert isinstance(outcome, Outcome)
+        report = outcome.report
+        rows = 2 * 256 * 2  # bytes of each array a core
+        assert report.link_bound_cycles >= 2 * rows / 128
+        assert report.scratchpad_bound_cycles == (None if port is None else 6 * rows / port)
+        assert report.bound_cycles is not None
+        bounds = report.bound_cycles, report.link_bound_cycles, report.scratchpad_bound_cycles or 0
+        assert report.ideal_cycles == max(*bounds, report.compute_bound_cycles)
+        assert report.ideal_cycles <= report.cycles

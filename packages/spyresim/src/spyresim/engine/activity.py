@@ -105,5 +105,5 @@ class Activity:
             reason: ticks - self._met(reason, MOVING) - self._met(reason, BANDWIDTH)
             for reason, ticks in waits.items()
         }
-        found[BANDWIDTH] = self.waited - self._met(EXECUTING, BANDWIDTH)
+        found[BANDWIDTH] = found.get(BANDWIDTH, 0) + self.waited - self._met(EXECUTING, BANDWIDTH)
         return found

@@ -52,6 +52,7 @@ class _GangState:
     waited: Ticks | None
     spans: tuple[tuple[str, Ticks, Ticks], ...]
     copies_issued: int
+    link: int
 
     @staticmethod
     def of(gang: Gang) -> _GangState:
@@ -68,6 +69,7 @@ class _GangState:
             None if activity is None else activity.waited,
             tuple((span.kind, span.start, span.end) for span in spans),
             gang.copies_issued,
+            gang.link,
         )
 
 
@@ -81,6 +83,7 @@ class _State:
     sent: tuple[int, ...]
     counts: tuple[int, int, int]
     lanes: dict[object, int]
+    ports: dict[tuple[str, int], Ticks]
 
 
 class Forwarder:
@@ -130,8 +133,8 @@ class Forwarder:
         start: int,
     ) -> Key:
         parts: list[object] = [tuple((id(cohort), gang.index) for cohort, gang in ready)]
-        free = self.executor.context.port_free
-        parts.append(tuple((name, max(free[name] - start, 0)) for name in sorted(free)))
+        free = self.executor.context.ports.free
+        parts.append(tuple((name, np.maximum(free[name] - start, 0).tobytes()) for name in sorted(free)))
         for cohort, first in zip(cohorts, earliest, strict=True):
             parts.append((id(cohort), *(_shape_of(gang) for gang in cohort.gangs)))
             parts.append(tuple(_contents(queue) for queue in cohort.queues.values()))
@@ -152,6 +155,7 @@ class Forwarder:
             tuple(queue.sent_bytes for cohort in cohorts for queue in cohort.queues.values()),
             (self.executor.instructions, context.bytes_read, context.bytes_written),
             dict(context.lane_operations),
+            {name: busy.copy() for name, busy in context.ports.busy.items()},
         )
 
     # -- skipping
@@ -222,6 +226,7 @@ class Forwarder:
         for reason, waited in gang.stall.items():
             gang.stall[reason] = waited + periods * (waited - before.stall.get(reason, 0))
         gang.moving = gang.moving + periods * (now.moving - before.moving)
+        gang.link += periods * (now.link - before.link)
         if _moved(before, now):
             gang.copy_end = gang.copy_end + ticks
         gang.copies = deque(_copy_later(copy, ticks) for copy in gang.copies)
@@ -258,7 +263,9 @@ class Forwarder:
         for key, count in context.lane_operations.items():
             context.lane_operations[key] = count + periods * (count - before.lanes.get(key, 0))
         ticks = periods * (now.start - before.start)
-        context.port_free = {name: free + ticks for name, free in context.port_free.items()}
+        for name, free in context.ports.free.items():
+            free += ticks
+            context.ports.busy[name] += periods * (context.ports.busy[name] - before.ports[name])
 
 
 def _moved(before: _GangState, now: _GangState) -> bool:
@@ -286,6 +293,9 @@ def _shifted(before: Ticks, now: Ticks, length: int) -> bool:
 def _earliest(cohort: Cohort, ready: Sequence[tuple[Cohort, Gang]]) -> Ticks | None:
     """For every row the first tick at which anything can happen; None if nothing can."""
     times = [gang.time for owner, gang in ready if owner is cohort]
+    times += [
+        gang.time for gang in cohort.gangs if gang.blocked is not None and gang.blocked.reason == "port"
+    ]
     times += [np.maximum(gang.copies[0].issued, gang.copy_end) for gang in cohort.gangs if gang.copies]
     return np.minimum.reduce(times) if times else None
 
@@ -313,6 +323,7 @@ def _shape_of(gang: Gang) -> Key:
     return (
         gang.pc,
         gang.halted,
+        gang.turn,
         blocked,
         tuple((loop.head, loop.upper) for loop in gang.loops),
         tuple((copy.index, id(copy.source.view), id(copy.target.view)) for copy in gang.copies),

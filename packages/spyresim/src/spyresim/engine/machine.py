@@ -156,6 +156,8 @@ class _Run:
         self.launched = 0
         self.unit_times: dict[int, dict[str, int]] = {}
         """Ticks by unit, then by what it did."""
+        self.links: dict[int, int] = {}
+        """Ticks that the links of units were taken."""
 
     # -- the coordinator
 
@@ -277,6 +279,7 @@ class _Run:
         if gang.activity is not None:
             busy, stalls = gang.activity.busy(gang.busy, gang.moving), gang.activity.stalls(gang.stall)
         for row, unit in enumerate(gang.units.tolist()):
+            self.links[unit] = self.links.get(unit, 0) + gang.link
             times = self.unit_times.setdefault(unit, {})
             times[BUSY] = times.get(BUSY, 0) + int(busy[row])
             for reason, ticks in stalls.items():
@@ -315,7 +318,19 @@ class _Run:
             self._work(),
             None if bandwidth is None else float(bandwidth),
             tuple(self.skipped),
+            self._link_bound(),
+            self._port_bound(),
         )
+
+    def _link_bound(self) -> int:
+        """What the links of the busiest unit take for all that it moves."""
+        return cycles_of(max(self.links.values(), default=0))
+
+    def _port_bound(self) -> int | None:
+        """What the port of the busiest scratchpad takes; None if no description limits one."""
+        ports = self.context.ports.busy
+        local = [ports[key] for key in ports if not self.machine.architecture.is_global(key[0])]
+        return cycles_of(max(int(busy.max()) for busy in local)) if local else None
 
     def _work(self) -> tuple[Work, ...]:
         counts = sorted(self.context.lane_operations.items(), key=lambda item: (item[0][0], item[0][1].mlir))

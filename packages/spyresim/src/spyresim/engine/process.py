@@ -31,7 +31,7 @@ from spyresim.engine.memories import (
     store_global,
 )
 from spyresim.engine.races import Clock, Deed, join
-from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Place, Queue, Signals, ViewValue
+from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Place, Ports, Queue, Signals, ViewValue
 from spyresim.engine.trace import Access, Event, Flow, Level, Trace
 from spyresim.engine.values import (
     Array,
@@ -65,8 +65,7 @@ class Context:
     bytes_written: int = 0
     lane_operations: dict[tuple[str, im.ElementType], int] = attrs.Factory(dict)
     """Operations on single lanes, by kind of unit and element type."""
-    port_free: dict[str, int] = attrs.Factory(dict)
-    """Tick from which the port of a global memory is free."""
+    ports: Ports = attrs.Factory(Ports)
 
 
 class Executor:
@@ -129,6 +128,8 @@ class Executor:
                 return bool(self.signals(cohort, gang, instruction.unit, outgoing=False).pending)
             case im.Dma():
                 return bool(gang.copy_room)
+            case _ if gang.blocked is not None and gang.blocked.reason == "port":
+                return False
             case _:
                 return not gang.copies
 
@@ -197,17 +198,23 @@ class Executor:
         gang.clock[2 * gang.index] += 1
         return gang.clock.copy()
 
+    def wait(self, gang: Gang, until: Ticks, reason: str) -> None:
+        """The gang waits until then."""
+        if until is gang.time:
+            return
+        waited = until - gang.time
+        known = gang.stall.get(reason)
+        if known is None:
+            gang.stall[reason] = waited
+        else:
+            known += waited
+        if gang.activity is not None:
+            gang.activity.process(reason, gang.time, until, bool(gang.copies))
+        gang.time = until
+
     def spend(self, gang: Gang, start: Ticks, cost: int, reason: str, name: str) -> None:
         """From `start` on (waiting until then counts as `reason`), the gang is busy for `cost` ticks."""
-        if start is not gang.time:
-            waited = start - gang.time
-            known = gang.stall.get(reason)
-            if known is None:
-                gang.stall[reason] = waited
-            else:
-                known += waited
-            if gang.activity is not None:
-                gang.activity.process(reason, gang.time, start, bool(gang.copies))
+        self.wait(gang, start, reason)
         end = gang.time = start + cost
         gang.busy += cost
         if gang.activity is not None:

@@ -58,7 +58,9 @@ class Report:
 
     `cycles` from start to the end of the last program; `bytes_read` and `bytes_written` of device memory;
     `bound_cycles` is what the device-memory bandwidth alone would take (None: the description gives none);
-    `bytes_per_cycle` is that bandwidth.  `skipped` is what was not simulated but known (`FastForward`).
+    `bytes_per_cycle` is that bandwidth.  `link_bound_cycles` is what the links of the busiest unit take for
+    what it moves, `scratchpad_bound_cycles` what the port of the busiest scratchpad does (None: no limit).
+    `skipped` is what was not simulated but known (`FastForward`).
     """
 
     kernel: str
@@ -72,6 +74,8 @@ class Report:
     work: tuple[Work, ...] = ()
     bytes_per_cycle: float | None = None
     skipped: tuple[FastForward, ...] = ()
+    link_bound_cycles: int = 0
+    scratchpad_bound_cycles: int | None = None
 
     @property
     def bytes_moved(self) -> int:
@@ -91,8 +95,9 @@ class Report:
 
     @property
     def ideal_cycles(self) -> int:
-        """The lower bound: nothing is faster than its memory and its compute units."""
-        return max(self.bound_cycles or 0, self.compute_bound_cycles)
+        """The lower bound: nothing is faster than its memories, their links, and its compute units."""
+        memories = self.bound_cycles or 0, self.scratchpad_bound_cycles or 0
+        return max(*memories, self.link_bound_cycles, self.compute_bound_cycles)
 
     def to_json(self) -> str:
         """JSON with sorted keys."""

@@ -1,9 +1,9 @@
 """The event loop of one program.
 
 A gang runs until it blocks.  Only when no gang can go on, the copy that starts first is done: whatever is
-issued later starts later, so copies come to the shared port of device memory in order of time, and everything
-else that gangs wait for carries its own time.  With a seed, who goes on and how far is random instead:
-results must not depend on it (and times mean nothing).
+issued later starts later, so copies come to a shared port in order of time (as do single accesses, for which
+a gang blocks), and everything else that gangs wait for carries its own time.  With a seed, who goes on and
+how far is random instead: results must not depend on it (and times mean nothing).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import random
 from collections import deque
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -30,6 +31,19 @@ TURN = 256
 
 RANDOM_TURN = 8
 """The same where the next gang is drawn."""
+
+
+@attrs.frozen(eq=False)
+class _Comer:
+    """Who comes to a port: a copy of a gang, or its next instruction."""
+
+    cohort: Cohort
+    gang: Gang
+    copying: bool
+
+    def time(self) -> int:
+        """The first tick at which it does on some row."""
+        return self.gang.next_copy_start() if self.copying else int(self.gang.time.min())
 
 
 class Schedule:
@@ -68,38 +82,46 @@ class Schedule:
         self.ready.extend((cohort, gang) for gang in cohort.gangs if not gang.halted and gang.blocked is None)
 
     def _in_order(self) -> bool:
-        """Run the gang that waits longest, or do the first copy; False if there is nothing to do."""
+        """Run the gang that waits longest, or whoever comes first to a port; False if there is nobody."""
         if self.ready:
             self._advance(*self.ready.popleft(), TURN)
             return True
-        first: tuple[Cohort, Gang] | None = None
+        first: _Comer | None = None
         earliest = 0
-        for cohort, gang in self._copying():
-            start = gang.next_copy_start()
+        for comer in self._coming():
+            start = comer.time()
             if first is None or start < earliest:
-                first, earliest = (cohort, gang), start
+                first, earliest = comer, start
         if first is None:
             return False
-        self._copy(*first)
+        self._come(first, TURN)
         return True
 
     def _drawn(self) -> bool:
         """Run a gang for a while, or do a copy, by chance; False if there is nothing to do."""
         assert self.draw is not None
-        copying = self._copying()
-        count = len(self.ready) + len(copying)
+        coming = self._coming()
+        count = len(self.ready) + len(coming)
         if not count:
             return False
-        number = self.draw.randrange(count)
+        number, steps = self.draw.randrange(count), self.draw.randint(1, RANDOM_TURN)
         if number < len(self.ready):
             self.ready.rotate(-number)
-            self._advance(*self.ready.popleft(), self.draw.randint(1, RANDOM_TURN))
+            self._advance(*self.ready.popleft(), steps)
         else:
-            self._copy(*copying[number - len(self.ready)])
+            self._come(coming[number - len(self.ready)], steps)
         return True
 
-    def _copying(self) -> list[tuple[Cohort, Gang]]:
-        return [(cohort, gang) for cohort in self.cohorts for gang in cohort.gangs if gang.copies]
+    def _coming(self) -> list[_Comer]:
+        """Copies that are outstanding, and gangs that wait for their turn at a port."""
+        found: list[_Comer] = []
+        for cohort in self.cohorts:
+            for gang in cohort.gangs:
+                if gang.copies:
+                    found.append(_Comer(cohort, gang, True))
+                if gang.blocked is not None and gang.blocked.reason == "port":
+                    found.append(_Comer(cohort, gang, False))
+        return found
 
     # -- what they do
 
@@ -113,9 +135,14 @@ class Schedule:
             self.ready.append((cohort, gang))
         self._wake(cohort, gang)
 
-    def _copy(self, cohort: Cohort, gang: Gang) -> None:
-        perform_copy(self.executor, cohort, gang)
-        self._wake(cohort, gang)
+    def _come(self, comer: _Comer, steps: int) -> None:
+        cohort, gang = comer.cohort, comer.gang
+        if comer.copying:
+            perform_copy(self.executor, cohort, gang)
+            self._wake(cohort, gang)
+            return
+        gang.blocked, gang.turn = None, True
+        self._advance(cohort, gang, steps)
 
     def _wake(self, cohort: Cohort, ran: Gang) -> None:
         """Gangs that waited for the one that just ran, and can go on now."""

@@ -203,11 +203,22 @@ class Copy:
 
 
 @attrs.define(eq=False)
+class Ports:
+    """Ports of memories by kind and corelet: from which tick each is free, and how many ticks it was taken.
+
+    That of device memory is one (an array of one entry), a scratchpad has one a core.
+    """
+
+    free: dict[tuple[str, int], Ticks] = attrs.Factory(dict)
+    busy: dict[tuple[str, int], Ticks] = attrs.Factory(dict)
+
+
+@attrs.define(eq=False)
 class Blocked:
     """Why a gang cannot go on."""
 
     reason: str
-    """``queue empty``, ``queue full``, ``signal``, ``copies`` or ``copy queue full``."""
+    """``queue empty``, ``queue full``, ``signal``, ``copies``, ``copy queue full`` or ``port``."""
     on: str
     other: int | None = None
     """The gang that could help, if there is one."""
@@ -243,6 +254,10 @@ class Gang:
     """Ticks in which copies moved."""
     activity: Activity | None = None
     """What overlaps, if the unit copies."""
+    link: int = 0
+    """Ticks that its links were taken, the same for all rows."""
+    turn: bool = False
+    """Whether it is the first to come to a port."""
     copies_issued: int = 0
     copies_done: int = 0
     executed: int = 0
@@ -299,6 +314,8 @@ class Gang:
             {reason: time[rows] for reason, time in self.stall.items()},
             self.moving[rows],
             None if self.activity is None else self.activity.select(rows),
+            self.link,
+            self.turn,
             self.copies_issued,
             self.copies_done,
             self.executed,

@@ -10,6 +10,7 @@ import numpy as np
 from dfsched import image as im
 from spyresim.engine.access import base_index
 from spyresim.engine.activity import BANDWIDTH, MOVING
+from spyresim.engine.instructions.ports import served, service_time
 from spyresim.engine.races import join
 from spyresim.engine.state import Blocked, Cohort, Copy, Gang, Mark
 from spyresim.engine.values import TICKS_PER_CYCLE, Ticks
@@ -79,40 +80,25 @@ def copy_times(
     costs = x.context.costs
     latency = 0
     link = 0
-    served: Ticks | None = None
+    served_at: Ticks | None = None
     for view, writing in ((copy.source, False), (copy.target, True)):
-        memory = x.place_of(gang, view).memory
+        place = x.place_of(gang, view)
+        memory = place.memory
         if memory.memory_class is im.MemoryClass.REGISTER:
             continue
         link = max(link, costs.link_time(gang.kind, memory.kind, step_bytes, writing) * steps)
         if memory.memory_class is im.MemoryClass.GLOBAL:
             latency += costs.memory_latency(memory.kind)
-            size = costs.beats(gang.kind, memory.kind, step_bytes, writing) * steps
-            service = costs.port_time(memory.kind, size)
+        service = service_time(x, place, costs.beats(gang.kind, memory.kind, step_bytes, writing) * steps)
+        if service:
             link = max(link, service)
-            if service:
-                done = port(x, memory.kind, start, service)
-                served = done if served is None else np.maximum(served, done)
-    if served is None:
+            done = served(x, place, start, service)
+            served_at = done if served_at is None else np.maximum(served_at, done)
+    gang.link += link
+    if served_at is None:
         return start, start + (link + latency)
-    moves = np.maximum(start, served - link)
+    moves = np.maximum(start, served_at - link)
     return moves, moves + (link + latency)
-
-
-def port(x: Executor, memory: str, arrival: Ticks, service: int) -> Ticks:
-    """When requests that arrive at these times leave the port that all cores share, first come first
-    served; requests of one batch are ordered by arrival, then by core."""
-    if service == 0:
-        return arrival
-    order = np.argsort(arrival, kind="stable")
-    positions = np.arange(len(arrival), dtype=np.int64)
-    free = x.context.port_free.get(memory, 0)
-    ready = np.maximum(arrival[order], free)
-    done = np.maximum.accumulate(ready - positions * service) + (positions + 1) * service
-    x.context.port_free[memory] = int(done[-1])
-    out = np.empty_like(done)
-    out[order] = done
-    return out
 
 
 HANDLERS: dict[type[im.Instruction], Callable[..., bool]] = {

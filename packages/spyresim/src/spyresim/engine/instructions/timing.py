@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from dfsched import image as im
 from spyresim.engine.costs import is_slow
 from spyresim.engine.instructions.lanes import computed
-from spyresim.engine.instructions.memory import access_cost, after_copies
+from spyresim.engine.instructions.memory import spend_access
+from spyresim.engine.instructions.ports import has_turn
 from spyresim.engine.state import Cohort, Gang
 from spyresim.engine.vectors import SLOW_UNARY
 
@@ -21,25 +22,25 @@ if TYPE_CHECKING:
 
 
 def vector_load(x: TimeExecutor, cohort: Cohort, gang: Gang, i: im.VectorLoad) -> bool:
-    if not x.drained(gang):
-        return False
     view = x.view(gang, i.view)
+    if not x.drained(gang) or not has_turn(x, gang, view):
+        return False
     shape = x.context.patterns.get(i.generator, 0, view.view)
     gang.vectors[i.dst] = x.ghost(view.view.element, len(shape.footprint), len(gang))
     size = shape.footprint.size
     x.count_traffic(gang, view, size, writing=False)
-    x.spend(gang, after_copies(gang), access_cost(x, gang, view, size, False), "copies", "load")
+    spend_access(x, gang, view, size, False, "load")
     gang.pc += 1
     return True
 
 
 def vector_store(x: TimeExecutor, cohort: Cohort, gang: Gang, i: im.VectorStore) -> bool:
-    if not x.drained(gang):
-        return False
     view = x.view(gang, i.view)
+    if not x.drained(gang) or not has_turn(x, gang, view):
+        return False
     size = x.context.patterns.get(i.generator, 0, view.view).footprint.size
     x.count_traffic(gang, view, size, writing=True)
-    x.spend(gang, after_copies(gang), access_cost(x, gang, view, size, True), "copies", "store")
+    spend_access(x, gang, view, size, True, "store")
     gang.pc += 1
     return True
 
