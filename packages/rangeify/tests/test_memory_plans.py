@@ -17,6 +17,7 @@ from tensor_programs.strategies import grow
 
 import rangeify
 from rangeify import Config, Tensor
+from uopgraph import dtypes
 
 BYTES = {"bool": 1, "int8": 1, "uint8": 1, "float16": 2, "int32": 4, "uint32": 4, "float32": 4, "int64": 8}
 
@@ -117,6 +118,31 @@ def test_copies_lie_apart_and_are_held_longer() -> None:
             (lane,) = [n for n in schedule.arena.lanes if n.start <= s.start < n.start + n.nbytes]
             assert lane.copies == (s.name in copied)
     assert lanes >= 4
+
+
+def test_a_buffer_lives_until_the_last_use_of_a_view_of_it() -> None:
+    """rangeify checklist 69: reads through slices, reshapes and bit-casts are uses."""
+    x = Tensor(np.arange(64, dtype=np.float32).reshape(8, 8))
+    kept = (x.T + 1).contiguous()
+    value = x
+    for _ in range(4):
+        value = (value.T * 2).contiguous()
+    late = kept[2:4].reshape(16).contiguous()
+    bits = Tensor(kept[4:6].uop.bitcast(dtypes.int32)).reshape(16)
+    schedule = rangeify.schedule(
+        value.reshape(64)[:16] + late, (bits + 1) * 1, config=Config(fusion="reference")
+    )
+    found = {s.name: s for s in check(schedule)}
+    reads = {
+        schedule.buffers[b].name: i for i, k in enumerate(schedule.kernels) for b in k.reads
+    }  # the last one
+    assert len(found) >= 5
+    for name, span in found.items():
+        assert span.last >= reads[name]
+    a = x.numpy()
+    got = rangeify.run(schedule)
+    np.testing.assert_array_equal(got[0], (a * 16).reshape(64)[:16] + (a.T + 1)[2:4].reshape(16))
+    np.testing.assert_array_equal(got[1], np.ascontiguousarray((a.T + 1)[4:6]).view(np.int32).reshape(16) + 1)
 
 
 def live_bound(schedule: rangeify.Schedule) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 import rangeify
 from rangeify import Config, Tensor
+from uopgraph import UOp
 
 
 def tensor(*shape: int, seed: int = 0) -> Tensor:
@@ -249,3 +250,36 @@ def test_dead_axes_are_not_stored() -> None:
     wide = small.expand(4, 6)
     schedule = rangeify.schedule(wide + wide.flip(0))
     assert [b.shape for b in schedule.buffers if b.role is rangeify.Role.TEMPORARY] == [(4,)]
+
+
+def test_a_value_that_is_its_source_costs_at_most_a_copy() -> None:
+    """rangeify checklist 38."""
+    x = tensor(4, 6)
+    for value in (x * 1, x + 0, x - 0, (x * 1).reshape(24) * 1):
+        assert len(names(value)) <= 1
+        np.testing.assert_array_equal(value.numpy(), x.numpy().reshape(value.shape))
+    assert names((x * 1) * 2 + 0) == names(x * 2)
+
+
+def test_constants_are_never_stored() -> None:
+    """rangeify checklist 41: neither repeated, nor reduced, nor read in two directions."""
+    x = tensor(4, 4)
+    c = Tensor.full((4, 4), 2.5)
+    assert names(c.T * x + c) == ["E_4_4"]
+    assert names(c.sum(0) + x) == ["E_4_4"]
+    assert names((c * c.T).contiguous()) == []
+    schedule = rangeify.schedule(c.T * x + c.sum(1, keepdims=True), config=Config(fusion="reference"))
+    assert [b.role for b in schedule.buffers] == [rangeify.Role.INPUT, rangeify.Role.OUTPUT]
+
+
+def test_index_arithmetic_is_not_cut_by_the_limit_of_buffers() -> None:
+    """rangeify checklist 45: many Variables and ranges, which have no device, count as nothing."""
+    x = tensor(40)
+    at = UOp.const(0)
+    for i in range(8):
+        at = at + UOp.variable(f"v{i}", 0, 4).bind(i % 4)
+    value = x[at] * 2 + Tensor.arange(6).cast("float32") * Tensor.arange(6).cast("float32")
+    limited = rangeify.schedule(value, config=Config(fusion="reference", max_kernel_buffers=4))
+    assert [k.name for k in limited.kernels] == ["E_6"]
+    want = x.numpy()[sum(i % 4 for i in range(8))] * 2 + np.arange(6, dtype=np.float32) ** 2
+    np.testing.assert_array_equal(rangeify.run(limited)[0], want)

@@ -1,6 +1,7 @@
 """Tensor scheduler: from lazy tensors to fused kernels, an order and a memory plan."""
 
 from rangeify.build import schedule
+from rangeify.capturing import Capture, capture
 from rangeify.config import Config
 from rangeify.errors import (
     AssignError,
@@ -37,6 +38,7 @@ __all__ = [
     "AssignError",
     "BindError",
     "Buffer",
+    "Capture",
     "Config",
     "ConfigError",
     "Copy",
@@ -57,6 +59,7 @@ __all__ = [
     "UnsupportedDtype",
     "UnsupportedError",
     "Variable",
+    "capture",
     "realize",
     "run",
     "schedule",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
 
+from rangeify import report
 from rangeify.callify import check_call, transform_to_call
 from rangeify.calls import is_kernel_call, resolve
+from rangeify.capturing import active_capture
 from rangeify.config import Config
 from rangeify.errors import UnsupportedError
 from rangeify.kernels import DEVICE_NUMBER
-from rangeify.lowering import Lowered, lower_call
+from rangeify.lowering import Lowered, lower_call, statistics
 from rangeify.memory import held_longer, lifetimes, place
 from rangeify.multi import copy_offset, same_device
 from rangeify.reasons import Reason, Rule
@@ -44,6 +47,7 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
     """Schedule `tensors` and tell where every stored value will be. `holders`: values whose storage must not
     be overwritten, besides those of `tensors`."""
     with _uncollected():
+        begin, before = time.perf_counter(), (statistics.hits, statistics.disk_hits)
         sink = UOp.make_sink(*(t.uop for t in tensors))
         result = transform_to_call(sink, frozenset(), holders)
         if config.check:
@@ -56,7 +60,25 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
         ]
         calls, origin = resolve(lowered.linear, result.call.src[1:])
         made = _Made(lowered, calls, origin, mentioned, outputs, result.variables, result.fresh)
-        return Built(made.schedule(config), result.buffer_map)
+        taken = active_capture()
+        if taken is not None:
+            taken.schedules.append(made.schedule(attrs.evolve(config, memory_planner=False)))
+            return Built(Schedule((), (), Arena(), (), (), (), ()), result.buffer_map)
+        schedule = made.schedule(config)
+        if config.debug:
+            _tell(schedule, time.perf_counter() - begin, before, result.call.src[0].key, config.debug)
+        return Built(schedule, result.buffer_map)
+
+
+def _tell(schedule: Schedule, seconds: float, before: tuple[int, int], key: bytes, level: int) -> None:
+    """The lines of ``Config.debug``."""
+    hits, disk_hits = statistics.hits - before[0], statistics.disk_hits - before[1]
+    found = "cache hit" if hits else "disk hit" if disk_hits else "cache miss"
+    if len(schedule.items) > 1 or level >= 3:
+        report.tell(report.schedule_line(schedule, seconds, found, key))
+    line = report.memory_line(schedule)
+    if line is not None:
+        report.tell(line)
 
 
 @contextmanager

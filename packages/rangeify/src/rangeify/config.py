@@ -14,7 +14,7 @@ FUSION_MODES = ("reference", "profit", "rows")
 
 
 #: Fields that do not change a schedule.
-_NOT_IN_KEY = ("schedule_cache", "cache_directory", "debug")
+_NOT_IN_KEY = ("schedule_cache", "cache_directory", "debug", "debug_ranges")
 
 
 def _boolean(text: str) -> bool:
@@ -30,7 +30,8 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {"int": int, "bool": _boolean, "st
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """Everything that steers scheduling. The cache key has every field but ``debug`` and those of the cache.
+    """Everything that steers scheduling. The cache key has every field but those of ``debug`` and of the
+    cache.
 
     - ``schedule_cache``: 0 off, 1 in memory, 2 also on disk, in ``cache_directory`` (empty: the user's).
     - ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"rows"`` also puts several
@@ -47,6 +48,8 @@ class Config:
       gets every value.
     - ``allreduce_cast``: what was cast up from 16-bit floats to be summed goes over the wire in 16 bits.
     - ``check``: verify the invariants of each stage (1) or not (0).
+    - ``debug``: 1 tells (on standard error) about schedules of more than one item and what the arena saves, 3
+      about every schedule; ``debug_ranges``: a table of nodes and indices when something is lowered.
     """
 
     schedule_cache: int = 1
@@ -65,6 +68,7 @@ class Config:
     allreduce_cast: bool = True
     check: int = 1
     debug: int = 0
+    debug_ranges: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.schedule_cache not in (0, 1, 2):

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from rangeify import disk_cache
+from rangeify import disk_cache, report
 from rangeify.buffers import stage_to_storage
 from rangeify.calls import open_calls
 from rangeify.config import Config
@@ -67,7 +67,10 @@ def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
         raise UnsupportedError(f'Config.fusion="{config.fusion}"')
     devices = DeviceLowering(config, lambda inner, c: lower_body(inner, c).linear, _local_storage(body))
     local = lower_devices(open_calls(body, devices), devices)
-    ranged, _ = run_rangeify(prepare(local, config), config)
+    prepared = prepare(local, config)
+    ranged, found = run_rangeify(prepared, config)
+    if config.debug_ranges:
+        report.tell(report.ranges_table(prepared, found))
     fused = unstage(ranged, config.fast_math, keep_row_values=config.fusion == "rows")
     if config.fusion == "rows":
         fused = unstage(merge_rows(fused, config.row_bytes), config.fast_math)

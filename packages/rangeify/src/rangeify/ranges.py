@@ -35,12 +35,13 @@ _RANGELESS: Final = frozenset({Ops.CALL, Ops.LINEAR, Ops.AFTER, Ops.MSTACK, Ops.
 @attrs.define
 class Ranges:
     """What range assignment found. ``inputs``/``outputs``: index tuples per node; ``realized``: the axes at
-    which a node is staged; ``causes``: why it is a candidate."""
+    which a node is staged; ``causes``: why it is a candidate; ``ending``: how many ranges end at a node."""
 
     inputs: dict[UOp, Indices] = attrs.field(factory=dict)
     outputs: dict[UOp, Indices] = attrs.field(factory=dict)
     realized: dict[UOp, list[int]] = attrs.field(factory=dict)
     causes: dict[UOp, Cause] = attrs.field(factory=dict)
+    ending: dict[UOp, int] = attrs.field(factory=dict)
     _next: int = 0
 
     def fresh(self, dim: int | UOp, axis_type: AxisType = AxisType.LOOP) -> UOp:
@@ -177,6 +178,7 @@ def _assign(
         ends.update({r: None for i in out[:grown] for r in i.ranges})
     found.inputs[x], found.outputs[x] = inputs, out
     ending[x] = ends
+    found.ending[x] = len(ends)
 
 
 def apply_ranges(sink: UOp, found: Ranges) -> UOp:

@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from rangeify import storage
 from rangeify.build import build
+from rangeify.capturing import execute_and_keep
 from rangeify.config import Config
 from rangeify.errors import InputError
 from rangeify.executor import evaluate_expression
-from rangeify.executor.execute import execute
-from rangeify.schedule_types import Role
 from rangeify.storage import Array
 from rangeify.tensor import Tensor, live_tensors
 from uopgraph import UOp, strong_dtype
@@ -25,12 +24,7 @@ def realize(*tensors: Tensor, config: Config | None = None) -> None:
     """
     config = Config.from_environment() if config is None else config
     built = build(tensors, config, tuple(t.uop for t in live_tensors()))
-    schedule = built.schedule
-    memory = execute(schedule)
-    assert schedule.nodes is not None
-    for node, buffer, array in zip(schedule.nodes, schedule.buffers, memory, strict=True):
-        if buffer.role in (Role.OUTPUT, Role.INPUT_OUTPUT):
-            storage.set_contents(node, array)
+    execute_and_keep(built.schedule)
     if built.buffer_map:
         for tensor in live_tensors():
             tensor.rebind(tensor.uop.substitute(built.buffer_map, name="rebind", walk=True))
