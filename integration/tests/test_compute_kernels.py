@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 import dfsched
 import ktir
 import ktir.dialects.memref
+from dfsched.dialects.dataflow import Opaque
 from repository import ROOT
 from spyresim import verify
 from spyresim.testing.compute_kernels import KERNELS
@@ -67,4 +69,26 @@ def test_accumulators_in_registers(number: int) -> None:
         for result in compiled.passes
         if result.name == "map-reduction-partials"
         for op in result.module.walk()
+    )
+
+
+@pytest.mark.parametrize("name", ["row softmax", "integer arithmetic", "cast i32 to f16, unsigned"])
+def test_instruction_templates_over_registers(name: str, tmp_path: Path) -> None:
+    """A device whose patterns call templates over registers instead of mapping operations."""
+    text = Path(QUAD).read_text()
+    mapped = 'apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)'
+    called = mapped.replace("ktdf_arch.map_to", "ktdf_ext.over_registers")
+    head, mark, tail = text.partition('patterns ["post_scheduling"]')
+    assert mapped in head
+    path = tmp_path / "templates.mlir"
+    replaced = f"%v = {called} : !pdl.value\n        replace %op with (%v : !pdl.value)"
+    path.write_text(head.replace(mapped, replaced) + mark + tail)
+    module = ktir.parse(KERNELS[name])
+    (found,) = verify(module, path)
+    assert found.ok, found.first
+    compiled = dfsched.compile(module, path)
+    assert any(
+        isinstance(op, Opaque) and "in0" in op.read_only_register_dictionary
+        for program in compiled.dataflow_ir.values()
+        for op in program.walk()
     )

@@ -412,6 +412,18 @@ class Architecture(Description):
                     alignment = max(alignment, access.align_in_words * transfer.word_size(kind))
         return alignment
 
+    def register_bytes(self, memory: Kind) -> int:
+        """Bytes of a register, the widest vector, in a memory that is private to a unit; 1 in any other."""
+        kind = self.memory_kind(memory)
+        units = list(self.units_beside(self.memory(kind))) if self.is_private(kind) else []
+        widths = [
+            count * -(-_bits(name) // 8)
+            for unit in units
+            if unit.features.simd is not None
+            for name, count in unit.features.simd.lanes
+        ]
+        return max(widths, default=1)
+
     @property
     def device_memory(self) -> Memory | None:
         """The memory that KTIR's `global` denotes: by the mapping, else the first root."""
@@ -476,3 +488,8 @@ def _canonical(value: object) -> str:
             return repr(value)
         case _:
             return str(value)
+
+
+def _bits(element_type: str) -> int:
+    """The width that the name of a scalar type ends in."""
+    return int(element_type.lstrip("abcdefghijklmnopqrstuvwxyz"))

@@ -9,10 +9,11 @@ from dfsched.codegen.tables import Hardware
 from dfsched.dialects.dataflow import GetUnit, Opaque
 from dfsched.image import ElementType, MemoryClass, OpaqueOperand
 from dfsched.image import Opaque as Descriptor
-from ktir.attributes import DictAttr, IntegerAttr, StringAttr, TypeAttr
+from ktir.attribute import Attribute
+from ktir.attributes import ArrayAttr, DictAttr, IntegerAttr, StringAttr, TypeAttr
 from ktir.types import VectorType
 
-__all__ = ["opaque_descriptor"]
+__all__ = ["opaque_descriptor", "register_bytes_of", "register_offset", "register_order"]
 
 
 def opaque_descriptor(
@@ -27,8 +28,8 @@ def opaque_descriptor(
     number = hardware.memory(handle)
     if hardware.memory_at(number).memory_class is not MemoryClass.REGISTER:
         raise unsupported(op, label, f"'{handle.unit_name.value}' is no register memory")
-    inputs = _operands(op, "in", op.read_only_register_dictionary, label)
-    outputs = _operands(op, "out", op.read_write_register_dictionary, label)
+    inputs = _operands(op, op.read_only_register_dictionary, label)
+    outputs = _operands(op, op.read_write_register_dictionary, label)
     known = {operand.name for operand in (*inputs, *outputs)} | {"memory"}
     others = tuple(sorted((name, str(value)) for name, value in parameters.items() if name not in known))
     for operand in (*inputs, *outputs):
@@ -42,14 +43,11 @@ def opaque_descriptor(
     return Descriptor(op.func_name.value, number, inputs, outputs, others)
 
 
-def _operands(op: Opaque, stem: str, registers: DictAttr, label: str) -> tuple[OpaqueOperand, ...]:
+def _operands(op: Opaque, registers: DictAttr, label: str) -> tuple[OpaqueOperand, ...]:
+    """The registers of one dictionary: in the order of the call's register names, else by number."""
     found = []
-    for position in range(len(registers)):
-        name = f"{stem}{position}"
-        offset = registers.get(name)
+    for name in register_order(op, registers):
         type = op.parameter_dictionary.get(name)
-        if not isinstance(offset, IntegerAttr) or offset.value < 0:
-            raise unsupported(op, label, f"no byte offset '{name}' among the registers")
         if isinstance(type, TypeAttr):
             type = type.type
         if not isinstance(type, VectorType):
@@ -58,5 +56,33 @@ def _operands(op: Opaque, stem: str, registers: DictAttr, label: str) -> tuple[O
             element = ElementType.of(type.element)
         except ValueError as error:
             raise unsupported(op, label, str(error)) from None
-        found.append(OpaqueOperand(name, offset.value, element, type.num_elements()))
+        offset = register_offset(registers[name], register_bytes_of(op))
+        if offset is None:
+            raise unsupported(op, label, f"no byte offset and no number '{name}' among the registers")
+        found.append(OpaqueOperand(name, offset, element, type.num_elements()))
     return tuple(found)
+
+
+def register_order(op: Opaque, registers: DictAttr) -> list[str]:
+    """Names of a dictionary of registers, in the order of the operands of the call."""
+    names = op.attributes.get("dataflow_scheduler.register_names")
+    listed = [n.value for n in names if isinstance(n, StringAttr)] if isinstance(names, ArrayAttr) else []
+    rest = sorted((n for n in registers if n not in listed), key=lambda text: (len(text), text))
+    return [*(n for n in listed if n in registers), *rest]
+
+
+def register_offset(register: Attribute, register_bytes: int) -> int | None:
+    """The byte offset of a register: a number of bytes, or ``R`` and the number of a register."""
+    match register:
+        case IntegerAttr(value=offset) if offset >= 0:
+            return offset
+        case StringAttr(value=text) if text[:1] == "R" and text[1:].isdigit():
+            return int(text[1:]) * register_bytes
+        case _:
+            return None
+
+
+def register_bytes_of(op: Opaque) -> int:
+    """Bytes of the registers that numbers count (`dataflow_scheduler.register_size`, default 128)."""
+    size = op.attributes.get("dataflow_scheduler.register_size")
+    return size.value if isinstance(size, IntegerAttr) else 128

@@ -11,6 +11,7 @@ from attrs import define, field
 from dfsched.dialects import vectorchain as vc
 from dfsched.dialects.agen import VectorLoad, VectorStore
 from dfsched.dialects.dataflow import Opaque
+from dfsched.dialects.ktdf import Opaque as Template
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.scalar_body import vector_operations
 from dfsched.lowering.transfers import box_set
@@ -19,7 +20,7 @@ from dfsched.lowering.whole_buffers import checked_combine
 from ktir.affine import AffineMap, Const
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, DictAttr, FloatAttr, IntegerAttr, StringAttr, TypeAttr
-from ktir.dialects import arith, linalg, spyreop
+from ktir.dialects import arith, linalg, memref, spyreop
 from ktir.ir import Operation, Value
 from ktir.types import FloatType, IntegerType, ShapedType, Type, VectorType, bit_width
 
@@ -79,6 +80,17 @@ class Computation:
         for inner in operations[:-1]:
             if isinstance(inner, linalg.Index):
                 continue  # what uses it makes the lanes
+            match inner:
+                case memref.Store() if self.unit.registers.is_register(inner.memref):
+                    vector = self._lane_value(inner.value, vectors, lanes, op)
+                    self.unit.registers.store(vector, inner, lanes)
+                    continue
+                case memref.Load() if self.unit.registers.is_register(inner.memref):
+                    vectors[inner.results[0]] = self.unit.registers.load(inner, lanes)
+                    continue
+                case Template():
+                    self.unit.registers.call(inner, lanes)
+                    continue
             index = self._index_of(inner, operations)
             if index is None:
                 vectors[inner.results[0]] = self.scalar_operation(inner, vectors, lanes)

@@ -43,6 +43,7 @@ from dfsched.lowering.function_builder import FunctionBuilder
 from dfsched.lowering.loops import Loops
 from dfsched.lowering.memory_views import MemoryViews
 from dfsched.lowering.pruning import prune
+from dfsched.lowering.register_calls import RegisterCalls
 from dfsched.lowering.unit_kinds import UnitKind, UnitKinds
 from dfsched.lowering.values import Address, Buffer, Known, Meaning, Nothing, Pieces, Runtime, Vector
 from dfsched.lowering.whole_buffers import WholeBuffers
@@ -86,6 +87,7 @@ class ProgramUnitBuilder:
     head: list[Operation] = field(factory=list)
     views: MemoryViews = field(init=False)
     computation: Computation = field(init=False)
+    registers: RegisterCalls = field(init=False)
     transfers: Transfers = field(init=False)
     loops: Loops = field(init=False)
     copies: CopyNests = field(init=False)
@@ -99,6 +101,7 @@ class ProgramUnitBuilder:
     def __attrs_post_init__(self) -> None:
         self.views = MemoryViews(self)
         self.computation = Computation(self)
+        self.registers = RegisterCalls(self)
         self.transfers = Transfers(self)
         self.loops = Loops(self)
         self.copies = CopyNests(self)

@@ -179,7 +179,7 @@ def _addresses(
     """One address per buffer, each for itself; where that does not fit, buffers that are never live at the
     same
     time share space (not in device memory). None where there is no room either: `findings` tells."""
-    alignment = architecture.access_alignment(kind)
+    alignment = max(architecture.access_alignment(kind), architecture.register_bytes(kind))
     found: list[int | None] = []
     errors: list[tuple[int, AddressError]] = []
     for number, (_, size) in enumerate(buffers):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from dfsched import image as im
+from dfsched.codegen.opaque import register_bytes_of, register_offset, register_order
 from dfsched.dialects import agen, dataflow
 from dfsched.dialects.dataflow import ProgramUnit
-from ktir.attributes import IntegerAttr, StringAttr, TypeAttr
+from ktir.attributes import StringAttr, TypeAttr
 from ktir.dialects import arith, scf
 from ktir.ir import Block, Operation, Value
 from ktir.types import IndexType, IntegerType, MemRefType, VectorType
@@ -455,13 +456,14 @@ class UnitReader:
         operands: list[list[im.OpaqueOperand]] = []
         for registers in (op.read_only_register_dictionary, op.read_write_register_dictionary):
             group: list[im.OpaqueOperand] = []
-            for label in sorted(registers, key=lambda text: (len(text), text)):
-                offset, held = registers[label], parameters.pop(label, None)
+            for label in register_order(op, registers):
+                offset = register_offset(registers[label], register_bytes_of(op))
+                held = parameters.pop(label, None)
                 type = held.type if isinstance(held, TypeAttr) else held
-                if not isinstance(offset, IntegerAttr) or not isinstance(type, VectorType):
+                if offset is None or not isinstance(type, VectorType):
                     raise UnsupportedError(f"operand '{label}' of an opaque operation", site)
                 element = im.ElementType.of(type.element)
-                group.append(im.OpaqueOperand(label, offset.value, element, type.num_elements()))
+                group.append(im.OpaqueOperand(label, offset, element, type.num_elements()))
             operands.append(group)
         rest = tuple(sorted((key, str(value)) for key, value in parameters.items()))
         descriptor = im.Opaque(op.func_name.value, memory, tuple(operands[0]), tuple(operands[1]), rest)

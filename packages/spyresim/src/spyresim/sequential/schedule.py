@@ -25,7 +25,7 @@ from ktir.ir import Operation, Value
 from ktir.types import MemRefType, TensorType, element_or_self
 from spyresim.errors import ExecutionFault, QueueFault, Site, unsupported
 from spyresim.meaning import evaluate_named
-from spyresim.meaning.formats import Array
+from spyresim.meaning.formats import Array, stretch
 from spyresim.sequential.access import IntArray, Nest
 from spyresim.sequential.basic import BASIC, call
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
@@ -352,6 +352,8 @@ def write_to_queue(run: Interpreter, frame: Frame, op: ktdf.WriteToFifo) -> Resu
 @SCHEDULE.executes(memref.Load)
 def load(run: Interpreter, frame: Frame, op: memref.Load) -> Results:
     cell = frame[op.memref]
+    if isinstance(cell, View) and _is_lanes(run, op.memref):
+        return [_all_lanes(run, frame, op, cell)]
     if not isinstance(cell, Register):
         return MEMREFS.entries[memref.Load](run, frame, op)
     if cell.data is None:
@@ -362,6 +364,9 @@ def load(run: Interpreter, frame: Frame, op: memref.Load) -> Results:
 @SCHEDULE.executes(memref.Store)
 def store(run: Interpreter, frame: Frame, op: memref.Store) -> Results:
     cell = frame[op.memref]
+    if isinstance(cell, View) and _is_lanes(run, op.memref):
+        _set_lanes(run, frame, op, cell, frame.array(op.value))
+        return ()
     if not isinstance(cell, Register):
         return MEMREFS.entries[memref.Store](run, frame, op)
     cell.data = frame.array(op.value)
@@ -380,7 +385,7 @@ def opaque(run: Interpreter, frame: Frame, op: ktdf.Opaque) -> Results:
     inputs = [named[name] for name in sorted((n for n in named if _numbered(n, "in")), key=_number)]
     outputs = [named[name] for name in sorted((n for n in named if _numbered(n, "out")), key=_number)]
     parameters = op.attributes.get("parameter_dictionary")
-    arrays = [_register(frame, op, value) for value in inputs]
+    arrays = [_register(run, frame, op, value) for value in inputs]
     rank = max((array.ndim for array in arrays), default=1)
     results = evaluate_named(
         op.template.value,
@@ -393,10 +398,38 @@ def opaque(run: Interpreter, frame: Frame, op: ktdf.Opaque) -> Results:
     )
     for value, result in zip(outputs, results, strict=True):
         cell = frame[value]
-        if not isinstance(cell, Register):
+        if isinstance(cell, View) and _is_lanes(run, value):
+            _set_lanes(run, frame, op, cell, result)
+        elif isinstance(cell, Register):
+            cell.data = result
+        else:
             raise unsupported(op, "a template that writes something other than registers")
-        cell.data = result
     return ()
+
+
+def _is_lanes(run: Interpreter, value: Value) -> bool:
+    """Whether a buffer in a body is a register of which stores and loads mean all lanes (device spec 4.6)."""
+    type = value.type
+    return (
+        bool(run.domains)
+        and isinstance(type, MemRefType)
+        and len(type.shape) == 1
+        and _is_register(run, type)
+    )
+
+
+def _all_lanes(run: Interpreter, frame: Frame, op: Operation, view: View) -> Array:
+    extents = run.domains[-1]
+    nest = Nest((math.prod(extents),), (1,))
+    data = load_view(run, frame, op, view, np.zeros(1, np.int64), nest)
+    return data.reshape(data.shape[0], *extents)
+
+
+def _set_lanes(run: Interpreter, frame: Frame, op: Operation, view: View, data: Array) -> None:
+    extents = run.domains[-1]
+    nest = Nest((math.prod(extents),), (1,))
+    full = stretch(data, (data.shape[0], *extents)).reshape(data.shape[0], -1)
+    store_view(run, frame, op, view, np.zeros(1, np.int64), nest, full)
 
 
 def _numbered(name: str, prefix: str) -> bool:
@@ -407,8 +440,10 @@ def _number(name: str) -> int:
     return int(name.lstrip("inout"))
 
 
-def _register(frame: Frame, op: Operation, value: Value) -> Array:
+def _register(run: Interpreter, frame: Frame, op: Operation, value: Value) -> Array:
     found = frame[value]
+    if isinstance(found, View) and _is_lanes(run, value):
+        return _all_lanes(run, frame, op, found)
     data = found.data if isinstance(found, Register) else found
     if not isinstance(data, np.ndarray):
         raise unsupported(op, "a template that reads something other than registers")

@@ -126,18 +126,19 @@ def vector_move(x: Executor, cohort: Cohort, gang: Gang, i: im.VectorMove) -> bo
 def opaque(x: Executor, cohort: Cohort, gang: Gang, i: im.CallOpaque) -> bool:
     site = x.site(gang)
     opaque = x.context.image.opaques[i.descriptor]
-    if len(opaque.outputs) != 1:
-        raise OutOfRangeFault(
-            f"opaque operation {opaque.function} with {len(opaque.outputs)} results", site=site
-        )
+    results = [operand for operand in opaque.outputs if operand.name.startswith("out")]
+    if len(results) != 1:
+        raise OutOfRangeFault(f"opaque operation {opaque.function} with {len(results)} results", site=site)
     registers = x.registers_of(gang, opaque.memory)
     inputs: list[Vector] = []
     for operand in opaque.inputs:
+        if not operand.name.startswith("in"):  # what only the template itself needs
+            continue
         data = registers.load(operand.offset_bytes, _footprint(x, operand), site)
         inputs.append(x.lanes.from_bytes(operand.element, data, site))
     if i.descriptor not in x.opaque_attributes:
         x.opaque_attributes[i.descriptor] = parse_parameters(opaque.parameters, site)
-    out = opaque.outputs[0]
+    (out,) = results
     value = x.lanes.named(opaque.function, inputs, out.element, x.opaque_attributes[i.descriptor], site)
     if value.lanes != out.lanes:
         raise UnsupportedError(f"{opaque.function} of {value.lanes} lanes to {out.lanes}", site)
