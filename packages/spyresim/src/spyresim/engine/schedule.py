@@ -32,6 +32,9 @@ TURN = 256
 RANDOM_TURN = 8
 """The same where the next gang is drawn."""
 
+RANK_CHANGES = 1 / 16
+"""How often a gang's rank among those that are drawn from changes."""
+
 
 @attrs.frozen(eq=False)
 class _Comer:
@@ -63,6 +66,7 @@ class Schedule:
         self.draw = draw
         self.forwarder = forwarder
         self.ready: deque[tuple[Cohort, Gang]] = deque()
+        self.ranks: dict[tuple[int, bool], float] = {}
 
     def run(self) -> None:
         """Run to the end; `DeadlockFault` if nothing can go on before all have halted."""
@@ -98,19 +102,32 @@ class Schedule:
         return True
 
     def _drawn(self) -> bool:
-        """Run a gang for a while, or do a copy, by chance; False if there is nothing to do."""
+        """Run a gang for a while, or do a copy, by chance; False if there is nothing to do.
+
+        Each has a rank that is drawn anew now and then: some are late for long, which finds more orders than
+        drawing each time.
+        """
         assert self.draw is not None
         coming = self._coming()
-        count = len(self.ready) + len(coming)
-        if not count:
+        choices = [_Comer(cohort, gang, False) for cohort, gang in self.ready] + coming
+        if not choices:
             return False
-        number, steps = self.draw.randrange(count), self.draw.randint(1, RANDOM_TURN)
+        ranks = [self._rank(comer) for comer in choices]
+        number = ranks.index(max(ranks))
+        steps = self.draw.randint(1, RANDOM_TURN)
         if number < len(self.ready):
             self.ready.rotate(-number)
             self._advance(*self.ready.popleft(), steps)
         else:
-            self._come(coming[number - len(self.ready)], steps)
+            self._come(choices[number], steps)
         return True
+
+    def _rank(self, comer: _Comer) -> float:
+        assert self.draw is not None
+        key = comer.gang.index, comer.copying
+        if key not in self.ranks or self.draw.random() < RANK_CHANGES:
+            self.ranks[key] = self.draw.random()
+        return self.ranks[key]
 
     def _coming(self) -> list[_Comer]:
         """Copies that are outstanding, and gangs that wait for their turn at a port."""
