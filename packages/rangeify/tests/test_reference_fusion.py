@@ -170,12 +170,6 @@ def test_slot_zero_is_the_output_and_equal_kernels_are_one_object() -> None:
         assert numbers == list(range(len(numbers)))
 
 
-def test_unbuilt_settings_say_so() -> None:
-    x = tensor(4) + 1
-    with pytest.raises(rangeify.UnsupportedError, match="Config"):
-        rangeify.schedule(x, config=Config(fusion="profit"))
-
-
 def test_fast_math_is_asked_for() -> None:
     """Reading 34: x * 0 is 0 only where nan and infinities do not matter."""
     x = Tensor(np.array([1, np.nan, np.inf], np.float32))

@@ -11,6 +11,7 @@ import attrs
 from rangeify.errors import ConfigError
 
 FUSION_MODES = ("reference", "profit", "rows")
+ORDERS = ("fifo", "memory")
 
 
 #: Fields that do not change a schedule.
@@ -34,7 +35,8 @@ class Config:
     cache.
 
     - ``schedule_cache``: 0 off, 1 in memory, 2 also on disk, in ``cache_directory`` (empty: the user's).
-    - ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"rows"`` also puts several
+    - ``fusion``: ``"reference"`` fuses by the rules of scheduler spec 8.2; ``"profit"`` also stores values
+      that are expensive to repeat; ``"rows"`` also puts several
       reductions over one row into one kernel (design 10).
     - ``row_bytes``: most bytes that such a kernel keeps for one row, values and loads.
     - ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
@@ -43,6 +45,8 @@ class Config:
     - ``memory_planner``: temporaries share an arena instead of having storage of their own.
     - ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
     - ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
+    - ``order``: ``"fifo"`` runs kernels in the order in which they become ready, ``"memory"`` searches for
+      an order that needs a smaller arena.
     - ``ring``, ``all_to_all``: 0 never, 1 for an all-reduce over more than two devices of more than
       ``ring_threshold`` elements, 2 always; the second wins over the first, and without both every device
       gets every value.
@@ -62,6 +66,7 @@ class Config:
     memory_planner: bool = True
     arena_alignment: int = 256
     fast_math: bool = False
+    order: str = "fifo"
     ring: int = 1
     all_to_all: int = 0
     ring_threshold: int = 256_000
@@ -79,6 +84,8 @@ class Config:
             raise ConfigError("partial_stage", f"must be 0 or 1, not {self.partial_stage!r}")
         if self.max_kernel_buffers != 0 and self.max_kernel_buffers < 4:
             raise ConfigError("max_kernel_buffers", "must be 0 or at least 4 (three operands and a result)")
+        if self.order not in ORDERS:
+            raise ConfigError("order", f"must be one of {', '.join(ORDERS)}, not {self.order!r}")
         for field in ("ring", "all_to_all"):
             if getattr(self, field) not in (0, 1, 2):
                 raise ConfigError(field, f"must be 0, 1 or 2, not {getattr(self, field)!r}")

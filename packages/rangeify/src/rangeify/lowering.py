@@ -12,12 +12,12 @@ from rangeify import disk_cache, report
 from rangeify.buffers import stage_to_storage
 from rangeify.calls import open_calls
 from rangeify.config import Config
-from rangeify.errors import UnsupportedError
 from rangeify.kernels import split_kernels
 from rangeify.limit import limit_buffers
 from rangeify.multi import DeviceLowering, lower_devices
 from rangeify.order import create_schedule
 from rangeify.prepare import prepare
+from rangeify.profit import keep_what_pays
 from rangeify.ranges import run_rangeify
 from rangeify.reasons import Reason
 from rangeify.rows import merge_rows
@@ -63,14 +63,14 @@ def clear_schedule_cache() -> None:
 def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
     """The SINK of a call body as kernels over states of storage, not yet in order, and why each ALLOC slot is
     there. Every stage in the order of scheduler spec 1."""
-    if config.fusion == "profit":
-        raise UnsupportedError(f'Config.fusion="{config.fusion}"')
     devices = DeviceLowering(config, lambda inner, c: lower_body(inner, c).linear, _local_storage(body))
     local = lower_devices(open_calls(body, devices), devices)
     prepared = prepare(local, config)
     ranged, found = run_rangeify(prepared, config)
     if config.debug_ranges:
         report.tell(report.ranges_table(prepared, found))
+    if config.fusion == "profit":
+        ranged = keep_what_pays(ranged)
     fused = unstage(ranged, config.fast_math, keep_row_values=config.fusion == "rows")
     if config.fusion == "rows":
         fused = unstage(merge_rows(fused, config.row_bytes), config.fast_math)
@@ -83,7 +83,7 @@ def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
 def lower_sink(body: UOp, config: Config) -> Lowered:
     """Lower the SINK of a call body, without the cache."""
     graph, reasons = kernel_graph(body, config)
-    return Lowered(create_schedule(graph), reasons)
+    return Lowered(create_schedule(graph, config.order == "memory"), reasons)
 
 
 def _local_storage(body: UOp) -> int:

@@ -10,6 +10,7 @@ import attrs
 
 from rangeify.errors import CycleError, ScheduleError
 from rangeify.kernels import storage_of
+from rangeify.memory_order import memory_order
 from uopgraph import GroupOp, Ops, UOp
 
 _STATES = GroupOp.Defines | {Ops.AFTER}
@@ -95,10 +96,15 @@ def dependencies(graph: UOp) -> Dependencies:
     return result
 
 
-def create_schedule(graph: UOp) -> UOp:
+def create_schedule(graph: UOp, memory: bool = False) -> UOp:
     """LINEAR of the kernel calls on plain storage in an order that keeps all :func:`dependencies`. Raises
-    :class:`CycleError` naming the kernels when there is none."""
-    return UOp(Ops.LINEAR, None, tuple(_on_storage(k) for k in in_order(dependencies(graph))))
+    :class:`CycleError` naming the kernels when there is none. With `memory` it is one that needs little of
+    it for temporaries."""
+    needed = dependencies(graph)
+    order = in_order(needed)
+    if memory:
+        order = memory_order(order, needed.successors)
+    return UOp(Ops.LINEAR, None, tuple(_on_storage(k) for k in order))
 
 
 def _on_storage(kernel: UOp) -> UOp:

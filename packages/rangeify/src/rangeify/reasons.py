@@ -24,6 +24,7 @@ class Rule(enum.Enum):
     REDUCTION = "it reduces over a buffer"
     BUFFERS = "recomputing it would read {detail} buffers"
     LIMIT = "a kernel would touch more than {detail} buffers"
+    PROFIT = "its readers would compute it {detail} times"
     ROWS = "it holds results of rows that a reader repeats"
     DEVICES = "{detail}"
     CALL = "the call {detail} keeps it"
