@@ -31,12 +31,13 @@ def normal(*shape: int, dtype: type = np.float16) -> np.ndarray:
     return np.random.default_rng(shape).normal(0, 2, shape).astype(dtype)
 
 
-def check(file: str, kernel: str, case: Case, device: str) -> None:
-    """All levels and the state after every pass agree, and they compute what NumPy computes."""
+def check(file: str, kernel: str, case: Case, device: str, levels: bool = True) -> None:
+    """The device computes what NumPy computes, and all levels and the state after every pass agree with it."""
     module = ktir.load(FOLDER / f"{file}.mlir")
     arguments, expected = case
-    (found,) = spyresim.verify(module, device, kernel=kernel, args=arguments)
-    assert found.ok, found.first
+    if levels:
+        (found,) = spyresim.verify(module, device, kernel=kernel, args=arguments)
+        assert found.ok, found.first
     compiled = dfsched.compile(module, device, dfsched.Options(kernel=kernel))
     outputs = spyresim.run_device(compiled, arguments).outputs
     assert outputs.keys() == expected.keys()
@@ -104,7 +105,7 @@ SYMBOLIC = {
 @pytest.mark.parametrize(("name", "case", "device"), pairs(SYMBOLIC))
 def test_symbolic_extents(name: str, case: Case, device: str) -> None:
     """Both bounds, and extents that no tile divides; one compilation serves all of them."""
-    check("symbolic_extents", name, case, device)
+    check("symbolic_extents", name, case, device, levels=SWEEPS or case is SYMBOLIC[name][1])
 
 
 def test_a_launch_keeps_the_promise() -> None:
@@ -161,14 +162,14 @@ def max_of_second() -> Case:
 
 
 def lower_in_place() -> Case:
-    x = normal(20, 40)
-    lower = np.tile(np.tri(20, dtype=bool), (1, 2))
+    x = normal(10, 20)
+    lower = np.tile(np.tri(10, dtype=bool), (1, 2))
     return {"x": x}, {"x": np.where(lower, x + x, x)}
 
 
 def pack_upper() -> Case:
-    x = normal(19, 40, dtype=np.float32)
-    return {"x": x}, {"p": np.concatenate([x[: c + 1, c] ** 2 for c in range(19)])}
+    x = normal(11, 40, dtype=np.float32)
+    return {"x": x}, {"p": np.concatenate([x[: c + 1, c] ** 2 for c in range(11)])}
 
 
 def band() -> Case:
@@ -185,7 +186,7 @@ TILES = {
 
 @pytest.mark.parametrize(("name", "case", "device"), pairs(TILES))
 def test_access_tiles(name: str, case: Case, device: str) -> None:
-    """Strided, skewed, transposed and triangular sets; extents of 67 and 19 that no vector divides."""
+    """Strided, skewed, transposed and triangular sets; extents of 67 and 11 that no vector divides."""
     check("access_tiles", name, case, device)
 
 

@@ -86,40 +86,40 @@ module {
     return
   }
 
-  // In place: the lower triangle of each 20x20 block of x[20, 40] doubled, nothing else touched.
+  // In place: the lower triangle of each 10x10 block of x[10, 20] doubled, nothing else touched.
   func.func @lower_in_place(%x: index) attributes {grid = [2]} {
     %t = ktdp.get_compute_tile_id : index
-    %xv = ktdp.construct_memory_view %x, sizes: [20, 40], strides: [40, 1] {
-      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + 39 >= 0)>,
-      memory_space = #ktdp.memory_space<global> } : memref<20x40xf16>
-    %xt = ktdp.construct_access_tile %xv[0, %t * 20] {
-        access_tile_set = affine_set<(r, c) : (r >= 0, -r + 19 >= 0, c >= 0, -c + r >= 0)>, access_tile_order = #id}
-      : memref<20x40xf16> -> !ktdp.access_tile<210x1xindex>
-    %a = ktdp.load %xt : <210x1xindex> -> tensor<210x1xf16>
-    %b = arith.addf %a, %a : tensor<210x1xf16>
-    ktdp.store %b, %xt : tensor<210x1xf16>, <210x1xindex>
+    %xv = ktdp.construct_memory_view %x, sizes: [10, 20], strides: [20, 1] {
+      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + 19 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<10x20xf16>
+    %xt = ktdp.construct_access_tile %xv[0, %t * 10] {
+        access_tile_set = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + r >= 0)>, access_tile_order = #id}
+      : memref<10x20xf16> -> !ktdp.access_tile<55x1xindex>
+    %a = ktdp.load %xt : <55x1xindex> -> tensor<55x1xf16>
+    %b = arith.addf %a, %a : tensor<55x1xf16>
+    ktdp.store %b, %xt : tensor<55x1xf16>, <55x1xindex>
     return
   }
 
   // The upper triangle of x, column by column, squared and packed: p[c (c + 1) / 2 + r] = x[r, c] ** 2 for r <= c.
   func.func @pack_upper(%x: index, %p: index) attributes {grid = [1]} {
-    %xv = ktdp.construct_memory_view %x, sizes: [19, 40], strides: [40, 1] {
-      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 18 >= 0, c >= 0, -c + 39 >= 0)>,
-      memory_space = #ktdp.memory_space<global> } : memref<19x40xf32>
-    %pv = ktdp.construct_memory_view %p, sizes: [190], strides: [1] {
-      coordinate_set = affine_set<(i) : (i >= 0, -i + 189 >= 0)>,
-      memory_space = #ktdp.memory_space<global> } : memref<190xf32>
+    %xv = ktdp.construct_memory_view %x, sizes: [11, 40], strides: [40, 1] {
+      coordinate_set = affine_set<(r, c) : (r >= 0, -r + 10 >= 0, c >= 0, -c + 39 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<11x40xf32>
+    %pv = ktdp.construct_memory_view %p, sizes: [66], strides: [1] {
+      coordinate_set = affine_set<(i) : (i >= 0, -i + 65 >= 0)>,
+      memory_space = #ktdp.memory_space<global> } : memref<66xf32>
     %xt = ktdp.construct_access_tile %xv[0, 0] {
-        access_tile_set = affine_set<(r, c) : (r >= 0, -c + 18 >= 0, c - r >= 0)>, access_tile_order = #swap}
-      : memref<19x40xf32> -> !ktdp.access_tile<19x10xindex>
+        access_tile_set = affine_set<(r, c) : (r >= 0, -c + 10 >= 0, c - r >= 0)>, access_tile_order = #swap}
+      : memref<11x40xf32> -> !ktdp.access_tile<11x6xindex>
     %pt = ktdp.construct_access_tile %pv[0] {
-        access_tile_set = affine_set<(i) : (i >= 0, -i + 189 >= 0)>, access_tile_order = #id1}
-      : memref<190xf32> -> !ktdp.access_tile<190xindex>
-    %a = ktdp.load %xt : <19x10xindex> -> tensor<19x10xf32>
-    %e = tensor.empty() : tensor<19x10xf32>
-    %s = linalg.mul ins(%a, %a : tensor<19x10xf32>, tensor<19x10xf32>) outs(%e : tensor<19x10xf32>) -> tensor<19x10xf32>
-    %f = tensor.collapse_shape %s [[0, 1]] : tensor<19x10xf32> into tensor<190xf32>
-    ktdp.store %f, %pt : tensor<190xf32>, <190xindex>
+        access_tile_set = affine_set<(i) : (i >= 0, -i + 65 >= 0)>, access_tile_order = #id1}
+      : memref<66xf32> -> !ktdp.access_tile<66xindex>
+    %a = ktdp.load %xt : <11x6xindex> -> tensor<11x6xf32>
+    %e = tensor.empty() : tensor<11x6xf32>
+    %s = linalg.mul ins(%a, %a : tensor<11x6xf32>, tensor<11x6xf32>) outs(%e : tensor<11x6xf32>) -> tensor<11x6xf32>
+    %f = tensor.collapse_shape %s [[0, 1]] : tensor<11x6xf32> into tensor<66xf32>
+    ktdp.store %f, %pt : tensor<66xf32>, <66xindex>
     return
   }
 

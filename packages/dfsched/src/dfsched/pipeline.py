@@ -46,6 +46,7 @@ from dfsched.passes import (
     symbolic_shapes,
     tile_scf_for_loops,
     tile_size_selection,
+    widen_control_integers,
     wrap_program_dfir,
 )
 from dfsched.passes.base import Group, Pass, PassContext
@@ -70,6 +71,7 @@ __all__ = [
 PASSES: tuple[Pass, ...] = (
     ensure_device_declaration.PASS,
     apply_device_patterns.PRE_MAPPING,
+    widen_control_integers.PASS,
     split_access_tiles.PASS,
     symbolic_shapes.PASS,
     ktir_legality_check.PASS,

@@ -152,6 +152,8 @@ def random_arguments(
 def _candidates(argument: Argument, seed: int) -> list[object]:
     if isinstance(argument.element, FloatType):
         return [float(np.random.default_rng([seed, argument.index]).normal())]
+    if argument.element == IntegerType(1):
+        return [1, 0] if seed % 2 == 0 else [0, 1]
     limit = 8 if argument.upperbound is None else argument.upperbound // argument.granularity
     numbers = sorted(range(min(limit, 8) + 1), key=lambda n: (n == 0, (n - seed) % 4, n))
     return [n * argument.granularity for n in numbers]

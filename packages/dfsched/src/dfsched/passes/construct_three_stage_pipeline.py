@@ -85,7 +85,7 @@ def run(module: Module, context: PassContext) -> Module:
             module.location,
             f"the compute unit has the kind {kind_text(unit.kind)}; stages name units by strings",
         )
-    new = _in_module(module, context)
+    new = _in_module(module, context, module.attributes.get("ktdp.address_unit") == StringAttr("byte"))
     pruned = dce(new)
     assert isinstance(pruned, Module)
     return pruned
@@ -99,25 +99,25 @@ PASS = Pass(
 )
 
 
-def _in_module(module: Module, context: PassContext) -> Module:
+def _in_module(module: Module, context: PassContext, byte_addresses: bool) -> Module:
     operations: list[Operation] = []
     for op in module.operations:
         match op:
             case Module():
-                operations.append(_in_module(op, context))
+                operations.append(_in_module(op, context, byte_addresses))
             case func.Func() if not op.is_declaration:
-                operations.append(_in_function(op, context))
+                operations.append(_in_function(op, context, byte_addresses))
             case _:
                 operations.append(op)
     return module.with_operations(tuple(operations))
 
 
-def _in_function(function: func.Func, context: PassContext) -> func.Func:
+def _in_function(function: func.Func, context: PassContext, byte_addresses: bool) -> func.Func:
     store = next((op for op in function.walk() if isinstance(op, ktdp.Store)), None)
     if store is None:
         return function
     _check_links(context.architecture, store.location)
-    builder = _Builder(Definitions(function), context)
+    builder = _Builder(Definitions(function), context, byte_addresses)
     block = function.body.block
     operations = builder.block(block.operations)
     return function.replace(regions=[Region((block.replace(operations=operations),))])
@@ -183,6 +183,7 @@ class _Builder:
 
     definitions: Definitions
     context: PassContext
+    byte_addresses: bool
 
     def block(self, operations: Sequence[Operation]) -> list[Operation]:
         """Replace every compute group of a block by its nests, in the place of its last store."""
@@ -214,7 +215,7 @@ class _Builder:
 
     def _nests(self, group: Sequence[Operation]) -> list[Operation]:
         emitter = Emitter(group[0].location)
-        addresses = TileAddresses(self.definitions, self.context, emitter)
+        addresses = TileAddresses(self.definitions, self.context, emitter, self.byte_addresses)
         if is_slab_group(group, self.definitions):
             return slab_nests(group, self.definitions, addresses, self.context)
         nest = self._analyse(group, addresses)

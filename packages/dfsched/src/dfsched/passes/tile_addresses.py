@@ -16,12 +16,12 @@ from dfsched.dialects.ktdf import Cell
 from dfsched.passes.base import PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
-from dfsched.passes.index_arithmetic import constant_value, expand_subscripts, leaves_of
+from dfsched.passes.index_arithmetic import constant_value, expand, expand_subscripts, leaves_of
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.memory_accesses import view_of
 from dfsched.passes.subscripts import Subscripts, constant_subscripts
 from dfsched.passes.tile_lattices import Lattice, lattice_of
-from ktir.affine import AffineExpr, AffineSet, Const, largest_known_divisor, simplify
+from ktir.affine import AffineExpr, AffineSet, Const, Dim, largest_known_divisor, simplify
 from ktir.attribute import Attribute
 from ktir.attributes import AffineSetAttr, DenseArrayAttr, StridedLayoutAttr, StringAttr
 from ktir.dialects import ktdp, memref
@@ -61,11 +61,15 @@ def memory_attribute(kind: Kind) -> Attribute:
 
 @define(eq=False)
 class TileAddresses:
-    """Resolves access tiles of one function; the operations for it go to `emitter`."""
+    """Resolves access tiles of one function; the operations for it go to `emitter`.
+
+    `byte_addresses`: starts of views count bytes instead of elements.
+    """
 
     definitions: Definitions
     context: PassContext
     emitter: Emitter
+    byte_addresses: bool = False
     _known: dict[ktdp.ConstructAccessTile, TileAddress] = field(factory=dict)
 
     def __call__(self, tile: ktdp.ConstructAccessTile) -> TileAddress:
@@ -76,17 +80,12 @@ class TileAddresses:
 
     def _resolve(self, tile: ktdp.ConstructAccessTile) -> TileAddress:
         view = view_of(tile, self.definitions)
+        memory = self.context.architecture.memory_kind(view.memory_space)
+        behind = self._broken_words(view, memory)
+        if behind is not None:
+            return self._behind(tile, view, memory, *behind)
         sizes, strides = _static(view, view.static_sizes), _static(view, view.static_strides)
-        lattice = lattice_of(tile)
-        if lattice is None:
-            raise UnsupportedKernel.at(
-                tile.location, "only access tiles whose elements lie in equal steps are supported"
-            )
-        if len(lattice.start) != len(sizes):
-            raise ScheduleError.at(
-                tile.location,
-                f"the access tile's set has {len(lattice.start)} dimensions, the view {len(sizes)}",
-            )
+        lattice = _lattice(tile, len(sizes))
         start = self._start(tile, lattice)
         order = lattice.order
         if order is None:
@@ -97,7 +96,6 @@ class TileAddresses:
             view = _viewed(view, sizes, strides)
             self.emitter.add(view)
             start = Subscripts(tuple(start.exprs[d] for d in order), start.values).canonical()
-        memory = self.context.architecture.memory_kind(view.memory_space)
         cast = self._cast(view, memory, tile)
         if not self._is_static_start(start, strides, memory, _type(view)):
             return TileAddress(cast, start, lattice.shape, memory, aligned=False)
@@ -113,24 +111,85 @@ class TileAddresses:
         start: Subscripts,
     ) -> TileAddress:
         """A tile that leaves elements out, or walks several dimensions of the view at once."""
-        sizes, strides = _static(view, view.static_sizes), _static(view, view.static_strides)
+        strides = _static(view, view.static_strides)
         steps = lattice.strides(strides)
+        memory = self.context.architecture.memory_kind(view.memory_space)
         if any(step < 0 for step in steps):
             raise UnsupportedKernel.at(tile.location, "access tiles that run backwards are not supported")
-        memory = self.context.architecture.memory_kind(view.memory_space)
         if self._is_static_start(start, strides, memory, _type(view)):
             cast = self._cast(view, memory, tile)
             moved = self._at_offset(cast, self._offset(start, strides), lattice.shape, steps, tile)
             return TileAddress(moved, _origin(len(steps)), lattice.shape, memory, aligned=True)
-        # Leading dimensions take the start, the ones behind them the element of the tile.
+        return self._led(tile, view, memory, lattice, start, None)
+
+    def _led(
+        self,
+        tile: ktdp.ConstructAccessTile,
+        view: ktdp.ConstructMemoryView,
+        memory: Kind,
+        lattice: Lattice,
+        start: Subscripts,
+        behind: Subscripts | None,
+    ) -> TileAddress:
+        """Leading dimensions take what lies between the start of the view and the first element (`behind`
+        elements, then the subscripts of the tile), the dimensions behind them the element of the tile.
+        """
+        sizes, strides = _static(view, view.static_sizes), _static(view, view.static_strides)
         spans = (0,) * len(sizes) if lattice.goes_backwards else lattice.spans
         lead = tuple(max(1, size - span) for size, span in zip(sizes, spans, strict=True))
-        wide = _viewed(view, (*lead, *lattice.shape), (*strides, *steps))
+        if behind is not None:
+            moved = Subscripts((*behind.exprs, *[Const(0)] * len(start.exprs)), behind.values)
+            start = moved.plus(Subscripts((Const(0), *start.exprs), start.values))
+            lead, strides = (self._room(view, memory), *lead), (1, *strides)
+        wide = _viewed(view, (*lead, *lattice.shape), (*strides, *lattice.strides(strides[-len(sizes) :])))
         self.emitter.add(wide)
         cast = self._cast(wide, memory, tile)
-        inside = tuple(Const(0) for _ in steps)
+        inside = tuple(Const(0) for _ in lattice.shape)
         subscripts = Subscripts((*start.exprs, *inside), start.values).canonical()
         return TileAddress(cast, subscripts, lattice.shape, memory, aligned=False, lead=len(lead))
+
+    def _room(self, view: ktdp.ConstructMemoryView, memory: Kind) -> int:
+        """Elements that a memory holds."""
+        size = self.context.architecture.memory(memory).size
+        return max(1, (size or 1 << 31) // _element_bytes(_type(view)))
+
+    # -- starts that break words
+
+    def _broken_words(self, view: ktdp.ConstructMemoryView, memory: Kind) -> tuple[Value, Subscripts] | None:
+        """The argument and the elements behind it where a view starts, if these are no whole words.
+
+        Units address memory by words, so the elements must stand in the subscripts. `ScheduleError` if the
+        start is not even a whole element.
+        """
+        expr, leaves = expand(view.offset, self.definitions)
+        pointers = [n for n, leaf in enumerate(leaves) if self.definitions.definer(leaf) is None]
+        if len(pointers) != 1 or not self.context.architecture.is_global(memory):
+            return None
+        rest = simplify(expr - Dim(pointers[0]))
+        size = _element_bytes(_type(view))
+        unit = 1 if self.byte_addresses else size
+        word = _word_bytes(self.context.architecture, memory)
+        if rest == Const(0) or largest_known_divisor(rest) * unit % word == 0:
+            return None
+        if unit < size:
+            if largest_known_divisor(rest) % size:
+                raise ScheduleError.at(
+                    view.location, f"the view does not start at a multiple of {size} bytes"
+                )
+            rest = simplify(rest // size)
+        return leaves[pointers[0]], Subscripts((rest,), leaves).canonical()
+
+    def _behind(
+        self,
+        tile: ktdp.ConstructAccessTile,
+        view: ktdp.ConstructMemoryView,
+        memory: Kind,
+        pointer: Value,
+        behind: Subscripts,
+    ) -> TileAddress:
+        lattice = _lattice(tile, len(view.static_sizes.values))
+        moved = view.replace(operands=[pointer, *view.operands[1:]])
+        return self._led(tile, moved, memory, lattice, self._start(tile, lattice), behind)
 
     def _cast(self, view: ktdp.ConstructMemoryView, memory: Kind, tile: ktdp.ConstructAccessTile) -> Value:
         type = _type(view)
@@ -182,7 +241,7 @@ class TileAddresses:
         offset: AffineExpr = Const(0)
         for expr, stride in zip(full.exprs, strides, strict=True):
             offset = offset + expr * stride
-        divisor = largest_known_divisor(simplify(offset)) * ((bit_width(type.element) + 7) // 8)
+        divisor = largest_known_divisor(simplify(offset)) * _element_bytes(type)
         return divisor % _word_bytes(self.context.architecture, memory) == 0
 
     def _offset(self, start: Subscripts, strides: Sequence[int]) -> Value:
@@ -224,6 +283,24 @@ def _word_bytes(architecture: Architecture, memory: Kind) -> int:
         if transfer is not None
     ]
     return math.lcm(1, *words)
+
+
+def _lattice(tile: ktdp.ConstructAccessTile, rank: int) -> Lattice:
+    """The lattice of a tile of a view of some rank."""
+    lattice = lattice_of(tile)
+    if lattice is None:
+        raise UnsupportedKernel.at(
+            tile.location, "only access tiles whose elements lie in equal steps are supported"
+        )
+    if len(lattice.start) != rank:
+        raise ScheduleError.at(
+            tile.location, f"the access tile's set has {len(lattice.start)} dimensions, the view {rank}"
+        )
+    return lattice
+
+
+def _element_bytes(type: MemRefType) -> int:
+    return (bit_width(type.element) + 7) // 8
 
 
 def _type(view: ktdp.ConstructMemoryView) -> MemRefType:

@@ -1,0 +1,115 @@
+"""`widen-control-integers`: text in, text out."""
+
+from __future__ import annotations
+
+import pytest
+
+import dfsched
+import ktir
+from dfsched.passes import widen_control_integers
+from dfsched.passes.base import PassContext
+from ktir.dialects import arith, func, scf
+from ktir.ir import Operation
+from ktir.types import I1, INDEX, IntegerType
+
+I32 = IntegerType(32)
+
+
+def widened(text: str) -> func.Func:
+    module = ktir.parse(text)
+    new = widen_control_integers.run(module, PassContext(dfsched.load_architecture("sample")))
+    ktir.verify(new)
+    (found,) = (op for op in new.walk() if isinstance(op, func.Func))
+    return found
+
+
+def scalars(function: func.Func, kind: type[Operation]) -> list[Operation]:
+    return [op for op in function.walk() if isinstance(op, kind)]
+
+
+LOOP = """
+func.func @k(%n: i32) {
+  %id = ktdp.get_compute_tile_id : index
+  %w = arith.index_cast %id : index to i32
+  %c128 = arith.constant 128 : i32
+  %first = arith.muli %w, %c128 : i32
+  %c512 = arith.constant 512 : i32
+  scf.for %i = %first to %n step %c512 : i32 {
+    %left = arith.subi %n, %i : i32
+    %some = arith.minsi %left, %c128 : i32
+    %size = arith.index_cast %some : i32 to index
+    %place = arith.index_cast %i : i32 to index
+    "use"(%size, %place) : (index, index) -> ()
+  }
+  return
+}
+"""
+
+
+def test_a_loop_in_i32_counts_in_index_values() -> None:
+    """Bounds, arithmetic and subscripts; only the argument is cast."""
+    function = widened(LOOP)
+    (loop,) = scalars(function, scf.For)
+    assert isinstance(loop, scf.For)
+    assert {value.type for value in (loop.lower, loop.upper, loop.step, loop.induction_variable)} == {INDEX}
+    for kind in (arith.MulI, arith.SubI, arith.MinSI, arith.Constant):
+        assert {op.results[0].type for op in scalars(function, kind)} == {INDEX}
+    (cast,) = scalars(function, arith.IndexCast)
+    assert cast.operands[0] is function.arguments[0]
+
+
+def test_a_number_that_is_also_data_keeps_its_type_there() -> None:
+    function = widened("""
+    func.func @k(%n: i32) {
+      %c1 = arith.constant 1 : i32
+      %m = arith.addi %n, %c1 : i32
+      %i = arith.index_cast %m : i32 to index
+      "use"(%i, %m) : (index, i32) -> ()
+      return
+    }
+    """)
+    assert {op.results[0].type for op in scalars(function, arith.AddI)} == {INDEX, I32}
+    (use,) = (op for op in function.walk() if op.name == "use")
+    assert [value.type for value in use.operands] == [INDEX, I32]
+
+
+def test_truth_values_of_the_launch_are_compared() -> None:
+    function = widened("""
+    func.func @k(%flag: i1) {
+      %w = arith.extui %flag : i1 to i32
+      %i = arith.index_cast %w : i32 to index
+      scf.if %flag { "use"(%i) : (index) -> () }
+      return
+    }
+    """)
+    (compare,) = scalars(function, arith.CmpI)
+    (branch,) = scalars(function, scf.If)
+    (select,) = scalars(function, arith.Select)
+    assert branch.operands[0] is compare.results[0]
+    assert select.operands[0] is compare.results[0]
+    assert select.results[0].type == INDEX
+    assert compare.results[0].type == I1
+
+
+UNCHANGED = {
+    "index values": 'func.func @k(%n: index) {\n%m = arith.addi %n, %n : index\n"use"(%m) : (index) -> ()\nreturn\n}',
+    "narrow ones": 'func.func @k(%n: i8) {\n%m = arith.index_cast %n : i8 to index\n"use"(%m) : (index) -> ()\nreturn\n}',
+    "data": 'func.func @k(%n: i32) {\n%m = tensor.splat %n : tensor<4xi32>\n"use"(%m) : (tensor<4xi32>) -> ()\nreturn\n}',
+}
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_what_stays(name: str) -> None:
+    module = ktir.parse(UNCHANGED[name])
+    context = PassContext(dfsched.load_architecture("sample"))
+    assert widen_control_integers.run(module, context) is module
+
+
+def test_a_second_run_changes_nothing() -> None:
+    context = PassContext(dfsched.load_architecture("sample"))
+    once = widen_control_integers.run(ktir.parse(LOOP), context)
+    twice = widen_control_integers.run(once, context)
+    assert ktir.print_module(twice) == ktir.print_module(once)
+    v1 = PassContext(dfsched.load_architecture("sample"), dfsched.Options(profile="v1"))
+    module = ktir.parse(LOOP)
+    assert widen_control_integers.run(module, v1) is module
