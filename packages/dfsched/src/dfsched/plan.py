@@ -77,8 +77,9 @@ class NestPlan:
     iteration is a tile). `sunk_loops`: how many point loops, from the inside out, go into the stages (the
     loops with a tile above 1 have point loops). `buffer_depths`: copies of each operand's buffer.
     `hoisted`: operands moved in front of the nest. `instance_loop` and `instances`: the loop spread over
-    equal hardware. `accumulator`: the memory of a reduction's partial result. `limit`: what kept tiles from
-    being larger, for people.
+    equal hardware. `accumulator`: the memory of a reduction's partial result. `parts`: iterations of the
+    outermost loop in each of the nests that one is cut into, in order (none: it stays whole), `part_sizes`
+    the tile size of that loop in each. `limit`: what kept tiles from being larger, for people.
     """
 
     loop_order: tuple[int, ...]
@@ -89,6 +90,8 @@ class NestPlan:
     instance_loop: int | None = None
     instances: int = 1
     accumulator: str | None = None
+    parts: tuple[int, ...] = ()
+    part_sizes: tuple[int, ...] = ()
     limit: str = ""
 
 

@@ -13,10 +13,12 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+import attrs
 from attrs import frozen
 
 from dfsched.architecture import Architecture, kind_text
 from dfsched.plan import NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
+from dfsched.tapering import CopyTimes, Part, TileTimes, tapered
 
 __all__ = ["OVERLAPPED", "heuristic", "scratchpad_bytes", "tiled_plan"]
 
@@ -25,6 +27,10 @@ OVERLAPPED = 2
 
 PARTS = 32
 """Into how many tiles a loop is cut at most when sizes are tried that cut it evenly."""
+
+
+TICKS = 1024
+"""Ticks of a cycle."""
 
 
 def heuristic(facts: ProgramFacts, architecture: Architecture) -> Plan:
@@ -95,9 +101,46 @@ def _nest(nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> N
     for _, _, sizes in ranked:
         needed = scratchpad_bytes(nest, sizes, depths, architecture)
         if needed <= available:
-            return tiled_plan(nest, sizes, architecture, OVERLAPPED, limit)
+            plan = tiled_plan(nest, sizes, architecture, OVERLAPPED, limit)
+            return _in_parts(plan, nest, estimate, available)
         limit = f"scratchpad: a larger tile takes {needed} of {available} bytes"
     return tiled_plan(nest, (1,) * len(nest.trips), architecture, 1, limit)
+
+
+def _in_parts(plan: NestPlan, nest: NestFacts, estimate: _Estimate, available: int) -> NestPlan:
+    """The plan with smaller tiles towards the end, where only the outermost loop is cut and that helps."""
+    if nest.live_nests > 1 or nest.scratch_bytes or plan.tile_sizes[1:] != nest.trips[1:]:
+        return plan
+    multiple = plan.instances if plan.instance_loop == 0 else 1
+    if not nest.trips or nest.trips[0] < 3 * multiple or plan.tile_sizes == nest.trips[:1]:
+        return plan
+    architecture = estimate.architecture
+    known: dict[int, TileTimes] = {}
+
+    def times(size: int) -> TileTimes:
+        if size not in known:
+            known[size] = estimate.times((size, *plan.tile_sizes[1:]))
+        return known[size]
+
+    def fits(parts: Sequence[Part]) -> bool:
+        needed = [
+            scratchpad_bytes(nest, (part.size, *plan.tile_sizes[1:]), plan.buffer_depths, architecture)
+            for part in parts
+        ]
+        return sum(needed) <= available
+
+    tiles = Part(nest.trips[0], plan.tile_sizes[0]).tiles
+    parts = tapered(tiles, times, OVERLAPPED, multiple, fits)
+    if not parts:
+        return plan
+    limit = f"{plan.limit}; smaller tiles at the end shorten what nothing overlaps"
+    return attrs.evolve(
+        plan,
+        tile_sizes=(parts[0].size, *plan.tile_sizes[1:]),
+        parts=tuple(part.iterations for part in parts),
+        part_sizes=tuple(part.size for part in parts),
+        limit=limit,
+    )
 
 
 def _candidates(trips: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -191,6 +234,17 @@ class _Estimate:
         if depth < OVERLAPPED:
             return tiles * one
         return one + (tiles - 1) * max(read, written, shared, compute)
+
+    def times(self, sizes: Sequence[int]) -> TileTimes:
+        """What the parts of the work on one tile take, in ticks."""
+        loads, stores = (
+            tuple(self._copy(size) for size in self._copies(sizes, is_store)) for is_store in (False, True)
+        )
+        return TileTimes(loads, math.ceil(self._compute(sizes) * TICKS), stores)
+
+    def _copy(self, size: int) -> CopyTimes:
+        link, port = (math.ceil(size / rate * TICKS) for rate in (self.link, self.share))
+        return CopyTimes(self.latency * TICKS, link, port)
 
     def _vectors(self, operand: OperandFacts) -> int:
         """Vectors of an operand in one iteration."""

@@ -10,7 +10,8 @@ are. With credits it runs up to N - 1 ahead, N the number of copies:
 
 Iterations are counted over all loops of the phase that picks the copies. The posts of free copies lag behind
 those who await them by N iterations; so they can't share the way from the consumer to the producer with
-another signal in these loops. Where one is, or where a buffer of the two has fewer copies, they meet.
+another signal in these loops. Where one is, or where a buffer of the two has fewer copies, they meet. If
+there are as many copies as iterations, however few, nothing is posted back.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ class Credit:
     trips: tuple[int | None, ...]
     copies: int
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether there is a copy for every iteration, so that nobody waits for a free one."""
+        known = [trip for trip in self.trips if trip is not None]
+        return len(known) == len(self.trips) and math.prod(known) <= self.copies
+
 
 @define
 class Credits:
@@ -90,14 +97,15 @@ class Credits:
             phases.append(phase)
             copies.append(len(select.candidates))
         variables = {_variables(phase, self.uses) for phase in phases}
-        if min(copies, default=0) < LEAST_COPIES or len(variables) != 1:
+        if len(variables) != 1:
             return None
         found = [_loop_of(variable, anchors[0], self.uses) for variable in variables.pop()]
         loops = tuple(loop for loop in found if loop is not None)
         trips = tuple(_trips(loop, self.uses) for loop in loops)
         if not loops or len(loops) < len(found) or None in trips[1:]:
             return None
-        return Credit(producer, consumer, *anchors, loops, trips, min(copies))
+        credit = Credit(producer, consumer, *anchors, loops, trips, min(copies))
+        return credit if credit.copies >= LEAST_COPIES or credit.is_enough else None
 
     def _all_in(self, stages: Sequence[Stage], around: Stage, like: Stage) -> bool:
         """Whether stages are below one, and run by the units of another."""
@@ -146,9 +154,8 @@ class CreditSignals:
     def of(cls, credit: Credit, producers: Sequence[Value], consumers: Sequence[Value]) -> CreditSignals:
         """For the units of producer and consumer."""
         full = (Post.between(producers, consumers), Await.between(producers, consumers))
-        trips = [trip for trip in credit.trips if trip is not None]
-        if len(trips) == len(credit.trips) and math.prod(trips) <= credit.copies:
-            return cls((), full, ())  # there is a copy for every iteration
+        if credit.is_enough:
+            return cls((), full, ())
         waiting = _guarded(credit, arith.CmpIPredicate.SGE, Await.between(consumers, producers))
         free = _guarded(credit, arith.CmpIPredicate.SLT, Post.between(consumers, producers))
         return cls(waiting, full, free)

@@ -24,7 +24,9 @@ __all__ = [
     "is_normal",
     "is_parallel",
     "loop_tag",
+    "nest_loops",
     "nest_number",
+    "nest_pipelines",
     "nest_plan",
     "perfect_nest",
     "pipeline_scope",
@@ -127,6 +129,27 @@ def pipeline_scope(pipeline: Pipeline, definitions: Definitions) -> tuple[scf.Fo
         scope.append(ancestor)
         path = ancestor
     return tuple(scope)
+
+
+def nest_loops(pipeline: Pipeline, definitions: Definitions) -> list[scf.For]:
+    """The loops of a pipeline's nest, outermost first."""
+    loops: list[scf.For] = []
+    for ancestor in definitions.ancestors(pipeline):
+        if not isinstance(ancestor, scf.For) or not isinstance(
+            ancestor.attributes.get("loop_type"), LoopTypeAttr
+        ):
+            break
+        loops.append(ancestor)
+    return loops[::-1]
+
+
+def nest_pipelines(function: Operation, definitions: Definitions) -> list[Pipeline]:
+    """The pipelines of a program that are in no other, in program order."""
+    return [
+        op
+        for op in function.walk()
+        if isinstance(op, Pipeline) and not any(isinstance(a, Pipeline) for a in definitions.ancestors(op))
+    ]
 
 
 def outermost_loops(operations: Sequence[Operation]) -> Iterator[scf.For]:

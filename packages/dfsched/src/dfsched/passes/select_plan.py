@@ -5,7 +5,8 @@ has pipelines, and marks what the plan speaks of: ``ktdf.nest`` on pipelines, ``
 ``ktdf.operand`` on the transfers of loads and stores. Fields pinned in the options override the policy's,
 in every nest, or in one (``"local_schedule_0[1].tile_sizes"``); what depends on a pinned field and is not
 pinned itself is decided again. Sizes beyond a trip count are clipped with a remark. A decision for which
-the pass that carries it out is not built is an error that names it.
+the pass that carries it out is not built is an error that names it. Nests for which the plan names parts
+are cut (`nest_parts`), and the plan on the program has an entry for each part.
 
 After::
 
@@ -25,12 +26,13 @@ from attrs import frozen
 from dfsched import policies
 from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
-from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, LoopTypeAttr, Pipeline
+from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, Pipeline
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
-from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag
+from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag, nest_loops, nest_pipelines
+from dfsched.passes.nest_parts import cut_in_parts
 from dfsched.passes.pinned_ranges import pinned_ranges
 from dfsched.passes.simplify_loops import static_trips
 from dfsched.plan import PLAN, NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
@@ -57,7 +59,7 @@ def _in_module(module: Module, context: PassContext, free: int) -> Module:
             case Module():
                 op = _in_module(op, context, free)
             case func.Func() if any(isinstance(inner, Pipeline) for inner in op.walk()):
-                plan = _plan(op, context, free)
+                op, plan = cut_in_parts(op, _plan(op, context, free), context)
                 op = _marked(op).replace(attributes={PLAN: plan.to_attribute()})
         operations.append(op)
     return module.with_operations(tuple(operations))
@@ -162,7 +164,13 @@ class _Pins:
                 instances=again.instances,
                 limit=again.limit,
             )
+        if not pins.keys().isdisjoint(_TILING):
+            nest = attrs.evolve(nest, parts=(), part_sizes=())
         return attrs.evolve(nest, **pins)
+
+
+_TILING = ("tile_sizes", "buffer_depths", "loop_order", "sunk_loops", "instances", "instance_loop")
+"""Fields that leave a nest whole when they are given by hand."""
 
 
 def _numbers(function: func.Func, name: str, value: object, count: int) -> tuple[int, ...]:
@@ -205,6 +213,14 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: 
             function.location,
             f"plan field 'loop_order' must order the loops 0 to {loops - 1}, not {list(nest.loop_order)}",
         )
+    parts = _numbers(function, "parts", nest.parts, len(nest.parts))
+    _numbers(function, "part_sizes", nest.part_sizes, len(parts))
+    if parts and (not facts.trips or sum(parts) != facts.trips[0]):
+        raise ScheduleError.at(
+            function.location,
+            f"plan field 'parts' must add up to the trips of the outermost loop, "
+            f"{facts.trips[0] if facts.trips else 1}, not to {sum(parts)}",
+        )
     points = sum(size > 1 for size in sizes)
     if not 0 <= nest.sunk_loops <= loops:
         raise ScheduleError.at(
@@ -234,36 +250,15 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: 
             )
 
 
-def _nest_loops(pipeline: Pipeline, definitions: Definitions) -> list[scf.For]:
-    """The loops of a pipeline's nest, outermost first."""
-    loops: list[scf.For] = []
-    for ancestor in definitions.ancestors(pipeline):
-        if not isinstance(ancestor, scf.For) or not isinstance(
-            ancestor.attributes.get("loop_type"), LoopTypeAttr
-        ):
-            break
-        loops.append(ancestor)
-    return loops[::-1]
-
-
-def _nest_pipelines(function: func.Func, definitions: Definitions) -> list[Pipeline]:
-    """The pipelines of a program that are in no other, in program order."""
-    return [
-        op
-        for op in function.walk()
-        if isinstance(op, Pipeline) and not any(isinstance(a, Pipeline) for a in definitions.ancestors(op))
-    ]
-
-
 def _marked(function: func.Func) -> func.Func:
     """The function with the numbers of nests, loops and operands on what they stand for."""
     definitions = Definitions(function)
     nests: dict[Block, int] = {}
     loops: dict[Value, LoopTag] = {}
     operands: dict[Operation, int] = {}
-    for number, pipeline in enumerate(_nest_pipelines(function, definitions)):
+    for number, pipeline in enumerate(nest_pipelines(function, definitions)):
         nests[pipeline.body.block] = number
-        for position, loop in enumerate(_nest_loops(pipeline, definitions)):
+        for position, loop in enumerate(nest_loops(pipeline, definitions)):
             loops[loop.induction_variable] = LoopTag(number, position)
         operands.update({op: i for i, (_, op) in enumerate(_memory_transfers(pipeline))})
     marks: dict[Operation, dict[str, Attribute]] = {}
@@ -305,7 +300,7 @@ def _top(op: Operation, definitions: Definitions) -> Operation:
 def program_facts(function: func.Func, lanes: int = 1) -> ProgramFacts:
     """What a policy is told about a program with three-stage pipelines; `lanes`: elements of a vector."""
     definitions = Definitions(function)
-    pipelines = _nest_pipelines(function, definitions)
+    pipelines = nest_pipelines(function, definitions)
     top = [_top(op, definitions) for op in pipelines]
     nests = tuple(
         attrs.evolve(_nest_facts(op, definitions, lanes), live_nests=top.count(above))
@@ -315,7 +310,7 @@ def program_facts(function: func.Func, lanes: int = 1) -> ProgramFacts:
 
 
 def _nest_facts(pipeline: Pipeline, definitions: Definitions, lanes: int) -> NestFacts:
-    loops = _nest_loops(pipeline, definitions)
+    loops = nest_loops(pipeline, definitions)
     variables = [loop.induction_variable for loop in loops]
     operands = []
     tile: tuple[int, ...] = ()
