@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from schedule_oracle import Pointer, Tile, execute
+from schedule_oracle import Pointer, Tile, elementwise, execute
 
 import dfsched
 import ktir
@@ -169,56 +169,6 @@ def test_every_index_once_and_in_order() -> None:
 # -- kernels that are executed after every pass
 
 
-def elementwise(shape: tuple[int, ...], grid: int = 1, broadcast: bool = False) -> str:
-    """``o = a * b + a`` on rows of `grid` tiles; with `broadcast` b is one row."""
-    rank = len(shape)
-    view = (shape[0] * grid, *shape[1:])
-
-    def box(extents: tuple[int, ...]) -> str:
-        names = ", ".join(f"d{d}" for d in range(len(extents)))
-        rules = ", ".join(f"d{d} >= 0, -d{d} + {n - 1} >= 0" for d, n in enumerate(extents))
-        return f"affine_set<({names}) : ({rules})>"
-
-    def dims(extents: tuple[int, ...], element: str) -> str:
-        return "x".join([*map(str, extents), element])
-
-    lines = [f"%rows = arith.constant {shape[0]} : index", "%zero = arith.constant 0 : index"]
-    lines += ["%t = ktdp.get_compute_tile_id : index", "%r = arith.muli %t, %rows : index"]
-    for name in ("a", "b", "o"):
-        own, tile = (shape[1:], shape[1:]) if broadcast and name == "b" else (view, shape)
-        strides = [int(np.prod(own[d + 1 :])) for d in range(len(own))]
-        start = ", ".join((["%r"] if len(own) == rank else []) + ["%zero"] * (rank - 1))
-        ids = ", ".join(f"d{d}" for d in range(len(own)))
-        lines += [
-            f"%v{name} = ktdp.construct_memory_view %{name}, sizes: {list(own)}, strides: {strides} "
-            f"{{coordinate_set = {box(own)}, memory_space = #ktdp.memory_space<global>}} : memref<{dims(own, 'f16')}>",
-            f"%t{name} = ktdp.construct_access_tile %v{name}[{start}] {{access_tile_set = {box(tile)}, "
-            f"access_tile_order = affine_map<({ids}) -> ({ids})>}} : memref<{dims(own, 'f16')}> -> "
-            f"!ktdp.access_tile<{dims(tile, 'index')}>",
-        ]
-        if name != "o":
-            lines.append(
-                f"%{name}x = ktdp.load %t{name} : <{dims(tile, 'index')}> -> tensor<{dims(tile, 'f16')}>"
-            )
-    whole = f"tensor<{dims(shape, 'f16')}>"
-    operand = "%bx"
-    if broadcast:
-        lines += [
-            f"%e = tensor.empty() : {whole}",
-            f"%bb = linalg.broadcast ins(%bx : tensor<{dims(shape[1:], 'f16')}>) outs(%e : {whole}) dimensions = [0]",
-        ]
-        operand = "%bb"
-    lines += [
-        f"%p = arith.mulf %ax, {operand} : {whole}",
-        f"%q = arith.addf %p, %ax : {whole}",
-        f"ktdp.store %q, %to : {whole}, <{dims(shape, 'index')}>",
-    ]
-    body = "\n".join(lines)
-    return (
-        f"func.func @k(%a: index, %b: index, %o: index) attributes {{grid = [{grid}]}} {{\n{body}\nreturn\n}}"
-    )
-
-
 def run_everywhere(
     text: str, shape: tuple[int, ...], device: str, grid: int = 1, **pins: object
 ) -> dfsched.Compiled:
@@ -310,7 +260,7 @@ def test_groups() -> None:
         ["L1LU", "SFU", "L1SU"],
         ["MNISU"],
     ]
-    (pipeline,) = found(after("path-expansion", QUAD), Pipeline)
+    (pipeline,) = found(after("path-expansion", QUAD, tile_sizes=2), Pipeline)
     groups = stage_groups(pipeline.stages, dfsched.load_architecture(QUAD))
     units = [[stage.units[0] for stage in group] for group in groups]
     assert units == [["DIN"], ["FILL", "FETCH", "VPU", "PUT", "DRAIN"], ["DOUT"]]

@@ -20,7 +20,7 @@ from dfsched.architecture import Architecture, kind_text
 from dfsched.plan import NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
 from dfsched.tapering import CopyTimes, Part, TileTimes, tapered
 
-__all__ = ["OVERLAPPED", "heuristic", "scratchpad_bytes", "tiled_plan"]
+__all__ = ["OVERLAPPED", "TICKS", "Estimate", "heuristic", "scratchpad_bytes", "tiled_plan"]
 
 OVERLAPPED = 2
 """Copies of a buffer that let neighbouring tiles overlap."""
@@ -91,7 +91,7 @@ def scratchpad_bytes(
 
 def _nest(nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> NestPlan:
     depths = (OVERLAPPED,) * len(nest.operands)
-    estimate = _Estimate.of(nest, facts, architecture)
+    estimate = Estimate.of(nest, facts, architecture)
     ranked = sorted(
         (estimate.cycles(sizes, OVERLAPPED), -math.prod(sizes), sizes) for sizes in _candidates(nest.trips)
     )
@@ -107,7 +107,7 @@ def _nest(nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> N
     return tiled_plan(nest, (1,) * len(nest.trips), architecture, 1, limit)
 
 
-def _in_parts(plan: NestPlan, nest: NestFacts, estimate: _Estimate, available: int) -> NestPlan:
+def _in_parts(plan: NestPlan, nest: NestFacts, estimate: Estimate, available: int) -> NestPlan:
     """The plan with smaller tiles towards the end, where only the outermost loop is cut and that helps."""
     if nest.live_nests > 1 or nest.scratch_bytes or plan.tile_sizes[1:] != nest.trips[1:]:
         return plan
@@ -196,7 +196,7 @@ def _tile_bytes(
 
 
 @frozen
-class _Estimate:
+class Estimate:
     """Rates of one core, cycles."""
 
     nest: NestFacts
@@ -207,7 +207,7 @@ class _Estimate:
     share: Fraction
 
     @classmethod
-    def of(cls, nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> _Estimate:
+    def of(cls, nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> Estimate:
         memory = architecture.device_memory
         tiles = max(1, math.prod(facts.grid))
         if memory is None:

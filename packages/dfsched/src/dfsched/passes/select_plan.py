@@ -213,7 +213,7 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: 
             function.location,
             f"plan field 'loop_order' must order the loops 0 to {loops - 1}, not {list(nest.loop_order)}",
         )
-    parts = _numbers(function, "parts", nest.parts, len(nest.parts))
+    parts = _numbers(function, "parts", nest.parts, len(nest.parts) if isinstance(nest.parts, tuple) else 0)
     _numbers(function, "part_sizes", nest.part_sizes, len(parts))
     if parts and (not facts.trips or sum(parts) != facts.trips[0]):
         raise ScheduleError.at(
