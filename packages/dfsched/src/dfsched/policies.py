@@ -9,6 +9,7 @@ link and the core's share of device memory.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -115,19 +116,17 @@ def _in_parts(plan: NestPlan, nest: NestFacts, estimate: Estimate, available: in
     if not nest.trips or nest.trips[0] < 3 * multiple or plan.tile_sizes == nest.trips[:1]:
         return plan
     architecture = estimate.architecture
-    known: dict[int, TileTimes] = {}
 
+    @functools.cache
     def times(size: int) -> TileTimes:
-        if size not in known:
-            known[size] = estimate.times((size, *plan.tile_sizes[1:]))
-        return known[size]
+        return estimate.times((size, *plan.tile_sizes[1:]))
+
+    @functools.cache
+    def needed(size: int) -> int:
+        return scratchpad_bytes(nest, (size, *plan.tile_sizes[1:]), plan.buffer_depths, architecture)
 
     def fits(parts: Sequence[Part]) -> bool:
-        needed = [
-            scratchpad_bytes(nest, (part.size, *plan.tile_sizes[1:]), plan.buffer_depths, architecture)
-            for part in parts
-        ]
-        return sum(needed) <= available
+        return sum(needed(part.size) for part in parts) <= available
 
     tiles = Part(nest.trips[0], plan.tile_sizes[0]).tiles
     parts = tapered(tiles, times, OVERLAPPED, multiple, fits)

@@ -9,6 +9,7 @@ larger one first, so that no part needs more than two copies of a buffer or wait
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -137,7 +138,8 @@ def tapered(
     if slope <= 0 or latency == 0:
         return ()
 
-    def taken(sizes: Sequence[int]) -> int:
+    @functools.cache
+    def taken(sizes: tuple[int, ...]) -> int:
         return makespan(sizes, times, len(sizes))
 
     limit = makespan(tiles, times, copies)
