@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import ktir
 import spyresim
 from repository import ROOT
 
+SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
 EXAMPLES = sorted((ROOT / "packages" / "ktir" / "examples").glob("*.mlir"))
 BUILT = {
     "bias_relu",
@@ -63,3 +65,43 @@ def test_residency_over_three_kernels() -> None:
     for core in range(4):
         owned = session.read_scratchpad(core, 8192, 16 * 64 * 2).view(np.float16).reshape(16, 64)
         np.testing.assert_array_equal(owned, (x + x)[core])
+
+
+ROWS = ("masked_row_max", "softmax", "rms_norm")
+QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
+DEVICES = ("sample", QUAD, "spyre", "sample_h")
+CANNOT = ("no lanes of i16 or i32", "does not compute on f32")
+"""`sample_h` has lanes of f16 only."""
+
+
+def on_eight_tiles(text: str) -> str:
+    """The same rows for each tile, on eight tiles instead of 32."""
+    changes = (("grid = [32]", "grid = [8]"), ("10, 96, 64", "10, 24, 64"), ("10x96x64", "10x24x64"))
+    for old, new in (*changes, ("[6144, 64, 1]", "[1536, 64, 1]"), ("-d1 + 95", "-d1 + 23")):
+        text = text.replace(old, new)
+    return text
+
+
+def row_kernels() -> list[object]:
+    """Each kernel on one of the devices in turn; on all of them, and on all tiles, with SWEEPS=1."""
+    found = []
+    for number, name in enumerate(ROWS):
+        chosen = DEVICES if SWEEPS else (DEVICES[number],)
+        for device in chosen:
+            sizes = (True, False) if SWEEPS and device != QUAD else (True,)
+            found += [pytest.param(name, device, s, id=f"{name}-{Path(device).stem}-{s}") for s in sizes]
+    return found
+
+
+@pytest.mark.parametrize(("name", "device", "small"), row_kernels())
+def test_row_kernels_on_every_device(name: str, device: str, small: bool) -> None:
+    """Masked row maxima, softmax along the sticks, RMS norm with f32 statistics (planning spec A.3 to A.5)."""
+    text = (ROOT / "packages" / "ktir" / "examples" / f"{name}.mlir").read_text()
+    module = ktir.parse(on_eight_tiles(text) if small else text)
+    try:
+        (found,) = spyresim.verify(module, device, kernel=name)
+    except dfsched.UnsupportedKernel as error:
+        if device != "sample_h" or not any(words in str(error) for words in CANNOT):
+            raise
+        pytest.skip(str(error))
+    assert found.first is None, str(found.first)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
+from dfsched.dialects.ktdf_arch.spelling import ATTRIBUTES, feature_findings, spelling_findings
 from dfsched.dialects.ktdf_arch.types import MapAttr
 from ktir.attribute import Attribute
 from ktir.attributes import (
@@ -21,6 +22,7 @@ from ktir.attributes import (
     UnitAttr,
 )
 from ktir.errors import Diagnostic, Note
+from ktir.parser.suggestions import closest
 from ktir.types import I1, I64, IntegerType, ShapedType, Type
 
 __all__ = [
@@ -46,6 +48,10 @@ FEATURES = (
     "simd",
     "store",
 )
+
+
+_OWN = ("sym_name", "import_path", "groups")
+"""Attributes that the text of an operation shows in its own way."""
 
 
 class Role(Enum):
@@ -85,6 +91,8 @@ def property_findings(attributes: Mapping[str, Attribute], role: Role) -> Iterat
     """Everything wrong with the `ktdf_arch.` attributes of one operation (V17 to V29)."""
     for name, value in attributes.items():
         if not name.startswith(RESERVED_PREFIX):
+            if role not in (Role.FOREIGN, Role.PATTERNS):
+                yield from spelling_findings(name, (*ATTRIBUTES, *_OWN), "attribute")
             continue
         match name.removeprefix(RESERVED_PREFIX):
             case "bandwidth":
@@ -101,9 +109,10 @@ def property_findings(attributes: Mapping[str, Attribute], role: Role) -> Iterat
                 yield from _granularity(name, value, role)
             case _:  # V17
                 known = ", ".join(f"'{RESERVED_PREFIX}{known}'" for known in PROPERTIES)
+                meant = closest(name, (RESERVED_PREFIX + known for known in PROPERTIES))
                 yield Diagnostic(
                     f"unrecognized 'ktdf_arch' attribute '{name}'",
-                    notes=(Note(f"known attributes: {known}"),),
+                    notes=(Note(f"known attributes: {known}"), *map(Note, meant)),
                 )
 
 
@@ -187,11 +196,14 @@ def _features(name: str, value: Attribute, role: Role) -> Iterator[str | Diagnos
         short = feature.removeprefix(FEATURE_PREFIX) if feature.startswith(FEATURE_PREFIX) else ""
         if short not in FEATURES:  # V23
             known = ", ".join(f"'{FEATURE_PREFIX}{known}'" for known in FEATURES)
+            meant = closest(feature, (FEATURE_PREFIX + known for known in FEATURES))
             yield Diagnostic(
-                f"unrecognized 'ktdf_arch' feature '{feature}'", notes=(Note(f"known features: {known}"),)
+                f"unrecognized 'ktdf_arch' feature '{feature}'",
+                notes=(Note(f"known features: {known}"), *map(Note, meant)),
             )
             continue
         yield from _feature(feature, short, record, role)
+        yield from feature_findings(feature, short, record)
 
 
 _PROVIDERS = {
