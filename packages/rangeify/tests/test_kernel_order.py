@@ -121,6 +121,38 @@ def test_a_join_waits_for_all_its_members() -> None:
     assert set(written) == {0, 1, 3}
 
 
+def delayed(z: UOp) -> UOp:
+    """A state of `z` that two kernels make, one after the other: whatever waits for it starts late."""
+    z1 = z.after(z.store(z * 2.0))
+    return z1.after(z1.store(z1 + 1.0))
+
+
+def test_a_reader_of_a_join_waits_for_members_that_start_late() -> None:
+    """rangeify checklist 58: members are ordered before the reader though it reads the storage of only one of them."""
+    x, y, z, out = (param(i) for i in range(4))
+    late = delayed(z)
+    x1, y1 = x.after(x.store(late + 1.0)), y.after(y.store(late + 2.0))
+    for joined in (x1.after(y1), x.after(x1, y1), x1.after(y1).after(late)):
+        arrays = start(4)
+        written = execute(UOp.make_sink(out.after(out.store(joined * 1.0)), x1), arrays)
+        assert sorted(written) == sorted([2, 2, 0, 1, 3])
+        assert written[-1] == 3
+        np.testing.assert_array_equal(arrays[3], start(4)[2] * 2 + 2)
+
+
+def test_a_write_on_top_of_a_join_supersedes_what_is_beneath() -> None:
+    """rangeify checklist 52, 58: a join is no write, so a late reader of the storage beneath still comes first."""
+    x, y, z, w = (param(i) for i in range(4))
+    late, other = delayed(z), w.after(w.store(w + 5.0))
+    reader = y.after(y.store(x + late))
+    joined = x.after(other)
+    arrays = start(4)
+    execute(UOp.make_sink(joined.after(joined.store(joined * 100.0)), reader), arrays)
+    old = start(4)
+    np.testing.assert_array_equal(arrays[1], old[0] + old[2] * 2 + 1)
+    np.testing.assert_array_equal(arrays[0], old[0] * 100)
+
+
 def test_a_moved_self_read_is_staged_and_a_plain_one_is_not() -> None:
     """checklist 81: transpose 2 kernels, element-wise 1, shifted slices 2."""
     a, b = param(0, 4, 4), param(1, 4, 4)

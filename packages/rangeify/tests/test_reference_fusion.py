@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -83,25 +84,79 @@ def test_three_buffers_are_recomputed_and_four_are_stored() -> None:
 
 
 def test_contiguous_is_never_removed() -> None:
-    """checklist 29, E4 with contiguous."""
+    """rangeify checklist 29, E4: not even where it is cheap; what it requests reaches the kernel that stores it."""
     z = (tensor(4, 4) + 1).contiguous()
     assert names(z + z.T) == ["E_4_4", "E_4_4"]
+    asked = (tensor(4, 8) + 1).contiguous(("unroll", 4), ("swap", 0))
+    assert names(asked) == ["E_4_8"]
+    schedule = rangeify.schedule(asked.T * 2, config=Config(fusion="reference"))
+    assert [k.body.arg.opts_to_apply for k in schedule.kernels] == [(("unroll", 4), ("swap", 0)), None]
+    assert rangeify.schedule(asked).kernels[0].body is schedule.kernels[0].body
 
 
 def test_movement_examples_are_one_kernel() -> None:
-    """E6, E7, E8, checklist 15, 16, 18."""
-    assert names(tensor(3, 4).pad(((1, 1), (0, 2))) + 1) == ["E_5_6"]
-    assert names(tensor(8)[2:6].flip(0) * 3) == ["E_4"]
-    stacked = tensor(4).uop.stack((tensor(4, seed=1) + 1).uop)
-    assert names(Tensor(stacked)) == ["E_2_4"]
+    """rangeify checklist E6, E7, E8, 18: with the values of NumPy."""
+    a, b, c = (tensor(*s, seed=s[0]).numpy() for s in ((3, 4), (8,), (4,)))
+    stacked = Tensor(c).uop.stack((Tensor(c) + 1).uop)
+    examples = [
+        (Tensor(a).pad(((1, 1), (0, 2))) + 1, "E_5_6", np.pad(a, ((1, 1), (0, 2))) + 1),
+        (Tensor(b)[2:6].flip(0) * 3, "E_4", b[2:6][::-1] * 3),
+        (Tensor(stacked) * 2, "E_2_4", np.stack([c, c + 1]) * 2),
+        (Tensor(stacked).permute(1, 0).flip(1) * 2, "E_4_2", np.stack([c + 1, c], 1) * 2),
+    ]
+    for value, name, want in examples:
+        assert names(value) == [name]
+        np.testing.assert_array_equal(value.numpy(), want)
+
+
+def _moved(rng: random.Random, x: Tensor, a: Any) -> tuple[Tensor, Any]:
+    """One movement operation on a Tensor and on an array."""
+    rank = a.ndim
+    match rng.randrange(6):
+        case 0:
+            order = rng.sample(range(rank), rank)
+            return x.permute(*order), a.transpose(order)
+        case 1:
+            axis = rng.randrange(rank)
+            return x.flip(axis), np.flip(a, axis)
+        case 2:
+            pads = [(rng.randrange(2), rng.randrange(2)) for _ in range(rank)]
+            return x.pad(pads), np.pad(a, pads)
+        case 3 if min(a.shape) > 1:
+            axis, lo = rng.randrange(rank), rng.randrange(2)
+            key = tuple(slice(lo, None) if i == axis else slice(None) for i in range(rank))
+            return x[key], a[key]
+        case 4 if a.size <= 200:
+            return x.reshape(1, *x.shape).expand(2, *x.shape), np.broadcast_to(a, (2, *a.shape))
+        case _:
+            cut = rng.choice([d for d in range(1, a.size + 1) if a.size % d == 0])
+            return x.reshape(cut, a.size // cut), a.reshape(cut, a.size // cut)
+
+
+@pytest.mark.sweep(default=40, full=1000)
+def test_chains_of_movement_are_one_kernel(cases: int) -> None:
+    """rangeify checklist 15: up to 8 operations over a buffer, with the values of NumPy."""
+    for seed in range(cases):
+        rng = random.Random(seed)
+        a = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+        x = Tensor(a)
+        for _ in range(rng.randint(1, 8)):
+            x, a = _moved(rng, x, a)
+        schedule = rangeify.schedule(x * 2, config=Config(fusion="reference"))
+        assert len(schedule.kernels) == 1, seed
+        np.testing.assert_array_equal(rangeify.run(schedule)[0], a * 2)
 
 
 def test_pad_after_a_function_pads_with_zero() -> None:
-    """checklist 16, 17: the pad area of exp2(x) is 0, not exp2(0); shrinking to the pad area gives zeros."""
+    """rangeify checklist 16, 17: in a kernel, the pad area of exp2(x) is 0, not exp2(0); shrinking to the pad area gives
+    zeros, and a part of it keeps the values."""
     x = tensor(3)
     padded = x.exp2().pad(((1, 2),))
-    np.testing.assert_array_equal(padded.numpy()[[0, 4, 5]], 0)
-    np.testing.assert_array_equal(x.exp2().pad(((1, 2),))[4:].numpy(), 0)
+    want = np.pad(np.exp2(x.numpy()), (1, 2))
+    for key in (slice(None), slice(4, None), slice(0, 1), slice(2, 5)):
+        schedule = rangeify.schedule(padded[key] * 2)
+        assert len(schedule.kernels) == 1
+        np.testing.assert_array_equal(rangeify.run(schedule)[0], want[key] * 2)
 
 
 def test_different_pads_of_one_value_share_a_kernel() -> None:

@@ -55,11 +55,9 @@ def _drop_nothing(x: UOp) -> UOp | None:
     return x.src[0] if first and not kept else x.rebuild(x.src[:first] + kept)
 
 
-def _plain(x: UOp) -> UOp:
-    """The user's mark has done its work."""
-    if x.arg is not None:
-        raise UnsupportedError("optimisation requests of contiguous()")
-    return x.src[0]
+def _plain(x: UOp) -> UOp | None:
+    """The user's mark has done its work; one with requests goes into the kernel that fills its buffer."""
+    return x.src[0] if x.arg is None else None
 
 
 pm_buffers: Final = PatternMatcher(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from rangeify.errors import CycleError, require
 from uopgraph import AxisType, GroupOp, KernelInfo, Ops, PatternMatcher, UOp, UPat, graph_rewrite, infix
@@ -83,11 +83,19 @@ def _split(x: UOp) -> UOp | None:
         mapping[r] = r.replace(arg=(number, *r.arg[1:]))
     for r in counters:
         mapping[r] = UOp.variable(DEVICE_NUMBER, 0, int(r.src[0].arg) - 1)
-    effect = x.substitute(mapping, name="kernel body", walk=True)
+    effect, requests = _requests(x.substitute(mapping, name="kernel body", walk=True))
     require(not effect.ranges, "kernel split", "a kernel body leaves ranges open")
     _check_self_reads(effect)
     name = kernel_name(outer, tuple(reduced))
-    return effect.sink(arg=KernelInfo(name)).call(*states.values())
+    return effect.sink(arg=KernelInfo(name, opts_to_apply=requests)).call(*states.values())
+
+
+def _requests(effect: UOp) -> tuple[UOp, tuple[Any, ...] | None]:
+    """The effect without marks, and the optimisation requests that they carry."""
+    marks = [n for n in effect.toposort() if n.op is Ops.CONTIGUOUS]
+    plain = effect.substitute({m: m.src[0] for m in marks}, name="marks") if marks else effect
+    requests = tuple(r for m in marks for r in m.arg or ())
+    return plain, requests or None
 
 
 def _check_one_state(first: UOp, second: UOp) -> None:

@@ -37,6 +37,45 @@ def _kernels(state: UOp) -> tuple[UOp, ...]:
     return tuple(s for s in state.src[1:] if s.op is Ops.CALL) if state.op is Ops.AFTER else ()
 
 
+def _is_join(state: UOp) -> bool:
+    """An AFTER that no kernel makes: it only waits for other states."""
+    return state.op is Ops.AFTER and not _kernels(state)
+
+
+def _makers(state: UOp) -> tuple[UOp, ...]:
+    """The kernels that must have run before a reader of `state`: its own, and those of the states that it
+    waits for or, where it is a join, that it stands on."""
+    found: dict[UOp, None] = {}
+    stack, seen = [state], {state}
+    while stack:
+        s = stack.pop()
+        found.update(dict.fromkeys(_kernels(s)))
+        further = [d for d in s.src[1:] if d.op is Ops.AFTER] if s.op is Ops.AFTER else []
+        if _is_join(s):
+            further += states_of(s.src[0])
+        stack.extend(d for d in further if d not in seen)
+        seen.update(further)
+    return tuple(found)
+
+
+def _contents(state: UOp) -> tuple[UOp, ...]:
+    """The states whose bytes a reader of `state` sees. A join has those of what it stands on and of what it
+    waits for in the same storage."""
+    found: dict[UOp, None] = {}
+    stack, seen = [state], {state}
+    while stack:
+        s = stack.pop()
+        if not _is_join(s):
+            found[s] = None
+            continue
+        storage = storage_of(s)
+        further = [d for d in s.src[1:] if d.op is Ops.AFTER and storage_of(d) is storage]
+        further += states_of(s.src[0])
+        stack.extend(d for d in further if d not in seen)
+        seen.update(further)
+    return tuple(found)
+
+
 class Hazard(enum.Enum):
     """Why one kernel comes before another."""
 
@@ -70,11 +109,11 @@ def dependencies(graph: UOp) -> Dependencies:
         if state.op is not Ops.AFTER:
             continue
         own = _kernels(state)
-        previous = state_of(state.src[0])
-        members = _kernels(previous)
+        beneath = state_of(state.src[0])
+        members = _kernels(beneath)
         for kernel in own:
             result.add(kernel)
-            if kernel not in members:
+            for previous in _contents(beneath) if kernel not in members else ():
                 writes.setdefault(previous, {})[kernel] = state
         waited = [d for d in state.src[1:] if d.op is Ops.AFTER]
         for dependency in state.src[1:]:
@@ -82,11 +121,11 @@ def dependencies(graph: UOp) -> Dependencies:
                 raise ScheduleError("create_schedule", f"a state waits for {dependency.op.name}")
         for kernel in own:
             for read in (s for a in kernel.src[1:] if _is_storage(a) for s in states_of(a)):
-                reads.append((kernel, state, read))
-                for before in _kernels(read):
+                reads.extend((kernel, state, seen) for seen in _contents(read))
+                for before in _makers(read):
                     result.edge(before, kernel, Hazard.RAW)
             for dependency in waited:
-                for before in _kernels(dependency):
+                for before in _makers(dependency):
                     result.edge(before, kernel, Hazard.RAW)
     for reader, after, state in reads:
         for writer, superseding in writes.get(state, {}).items():

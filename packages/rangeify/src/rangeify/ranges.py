@@ -84,13 +84,17 @@ def assign_ranges(sink: UOp, config: Config) -> Ranges:
     """Walk from the stores to the inputs and decide indices and stages (scheduler spec 7.3 and 7.4)."""
     found = Ranges()
     order = list(sink.toposort(enter_calls=False))
-    for x in order:
-        if x.op is Ops.CONTIGUOUS or x.op is Ops.STORE:
-            found.realized[x] = []
     consumers: dict[UOp, dict[UOp, None]] = {x: {} for x in order}
     for x in order:
         for s in data_srcs(x):
             consumers[s][x] = None
+    for x in order:
+        # what is stored anyway and only carries requests for its kernel needs no other buffer
+        carries = x.op is Ops.CONTIGUOUS and x.arg is not None
+        if carries and all(c.op is Ops.STORE for c in consumers[x]):
+            continue
+        if x.op is Ops.CONTIGUOUS or x.op is Ops.STORE:
+            found.realized[x] = []
     ending: dict[UOp, dict[UOp, None]] = {}
     for x in reversed(order):
         if x.op in _RANGELESS or x.shape_or_none is None:

@@ -491,9 +491,10 @@ class Tensor:
 
         return array_key(key, self.ndim, lambda k: _operand(k, self.device))
 
-    def contiguous(self) -> Tensor:
-        """The same value, stored: a boundary that fusion does not cross."""
-        return Tensor(self._uop.contiguous())
+    def contiguous(self, *requests: Any) -> Tensor:
+        """The same value, stored: a boundary that fusion does not cross. `requests` (JSON data) reach
+        ``opts_to_apply`` of the kernel that stores it; nothing here reads them."""
+        return Tensor(self._uop.contiguous(requests or None))
 
     # reduction ------------------------------------------------------------------------------------
 
