@@ -33,9 +33,7 @@ def not_above(mine: Work, peer: Work) -> None:
 
 
 def test_committed_programs() -> None:
-    """checklist 20-35, E2-E5, E8-E13: no program has more items; bytes and operations are not above in
-    sum.
-    """
+    """No program has more items than tinygrad's; bytes and operations are not above in sum."""
     assert len(PROGRAMS) >= 60
     mine, peer = Work(), Work()
     for name, make in PROGRAMS.items():

@@ -10,6 +10,7 @@ import pytest
 
 import rangeify
 from rangeify import Config, Tensor
+from rangeify import functions as f
 from uopgraph import UOp
 
 
@@ -332,3 +333,14 @@ def test_index_arithmetic_is_not_cut_by_the_limit_of_buffers() -> None:
     assert [k.name for k in limited.kernels] == ["E_6"]
     want = x.numpy()[sum(i % 4 for i in range(8))] * 2 + np.arange(6, dtype=np.float32) ** 2
     np.testing.assert_array_equal(rangeify.run(limited)[0], want)
+
+
+def test_a_stack_selects_by_its_leading_range() -> None:
+    """checklist E8: stack(a, b + 1) is one kernel that reads b + 1 where the leading index is not 0."""
+    a, b = Tensor(np.arange(4, dtype=np.float32)), Tensor(np.arange(4, dtype=np.float32) * 10)
+    schedule = rangeify.schedule(f.stack([a, b + 1]))
+    (kernel,) = schedule.kernels
+    assert kernel.name == "E_2_4"
+    (selection,) = [n for n in kernel.body.toposort() if n.op.name == "WHERE"]
+    assert {n.op.name for n in selection.src[1:]} == {"ADD", "INDEX"}
+    np.testing.assert_array_equal(rangeify.run(schedule)[0], [[0, 1, 2, 3], [1, 11, 21, 31]])

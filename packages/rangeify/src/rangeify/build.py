@@ -53,8 +53,9 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
         if config.check:
             check_call(result.call)
         lowered = lower_call(result.call, config)
-        mentioned = [n for n in sink.toposort() if n.op is Ops.BUFFER]
-        free = {n: n.unbound() for n in sink.toposort() if n.is_bound_var}
+        order = sink.toposort()
+        mentioned = [n for n in order if n.op is Ops.BUFFER]
+        free = {n: n.unbound() for n in order if n.is_bound_var}
         outputs = [
             t.uop.substitute({**result.buffer_map, **free}, name="outputs", walk=True) for t in tensors
         ]

@@ -7,7 +7,7 @@ equal body keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -189,14 +189,14 @@ def _is_whole(target: UOp, state: UOp) -> bool:
     return node is state
 
 
-def _numbered(sink: UOp, live: frozenset[UOp] | None) -> dict[UOp, None]:
+def _numbered(sink: UOp, order: Iterable[UOp], live: frozenset[UOp] | None) -> dict[UOp, None]:
     """The nodes that become lasting storage (scheduler spec 3.1 and 3.2)."""
     chosen: dict[UOp, None] = {}
     for root in sink.src:
         base = root.base
         if base.op is not Ops.AFTER and not is_virtual(base) and not base.has_buffer_identity():
             chosen[base] = None
-    for node in sink.toposort(enter_calls=False):
+    for node in order:
         if node.op is Ops.CONTIGUOUS and (live is None or node in live):
             chosen[node] = None
         elif node.op is Ops.AFTER and not storage.is_state(node.src[0]):
@@ -213,12 +213,13 @@ def transform_to_call(
     `holders`: what live Tensors stand for; a write goes to fresh storage when one of them, or `sink`, still
     reads the bytes that it would overwrite.
     """
-    pass_ = _Storing((*sink.src, *holders), _numbered(sink, live))
-    for node in sink.toposort(enter_calls=False):
+    order = sink.toposort(enter_calls=False)
+    pass_ = _Storing((*sink.src, *holders), _numbered(sink, order, live))
+    for node in order:
         if node.is_variable:
             pass_.new[node] = pass_.variable(node)
             continue
-        now = node.rebuild(tuple(pass_.new.get(s, s) for s in node.src))
+        now = node.rebuild(tuple([pass_.new.get(s, s) for s in node.src]))
         if node.op is Ops.CONTIGUOUS and (view := _storage_view(now.src[0])) is not None:
             pass_.stored[node] = now = view
         elif _is_plain_mark(node) and now.src[0] in pass_.filled:
@@ -237,28 +238,25 @@ def _parametrise(sink: UOp) -> UOp:
     3.5).
     """
     params: dict[UOp, UOp] = {}
-    for node in sink.toposort(enter_calls=False):
-        if node.op is Ops.BUFFER:
-            params[node] = node.param_like(len(params))
-    return _local_slots(sink.substitute(params, name="parametrise", walk=True)).call(*params, precompile=True)
+    body = _abstract(sink, params)
+    return body.call(*params, precompile=True)
 
 
-def _local_slots(body: UOp) -> UOp:
-    """`body` with call-local storage numbered -1, -2, ... in the order of first visits; each nested body is a
-    scope of its own."""
+def _abstract(body: UOp, params: dict[UOp, UOp]) -> UOp:
+    """`body` over PARAMs for its BUFFERs (added to `params`), with call-local storage numbered -1, -2, ...
+    in the order of first visits; each nested body is a scope of its own."""
     new: dict[UOp, UOp] = {}
-    order = body.toposort(enter_calls=False)
-    if not any(n.op in (Ops.ALLOC, Ops.CALL) for n in order):
-        return body
     count = 0
-    for node in order:
-        if node.op is Ops.ALLOC:
+    for node in body.toposort(enter_calls=False):
+        if node.op is Ops.BUFFER:
+            params[node] = new[node] = node.param_like(len(params))
+        elif node.op is Ops.ALLOC:
             count += 1
             new[node] = node.replace(arg=attrs.evolve(node.arg, slot=-count))
         elif node.op is Ops.CALL:
-            new[node] = node.replace(src=(_local_slots(node.src[0]), *(new[s] for s in node.src[1:])))
+            new[node] = node.replace(src=(_abstract(node.src[0], {}), *(new[s] for s in node.src[1:])))
         else:
-            new[node] = node.rebuild(tuple(new[s] for s in node.src))
+            new[node] = node.rebuild(tuple([new[s] for s in node.src]))
     return new[body]
 
 

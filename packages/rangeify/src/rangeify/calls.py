@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
@@ -110,7 +110,7 @@ def resolve(linear: UOp, arguments: tuple[UOp, ...]) -> tuple[tuple[UOp, ...], M
     Every invocation of a nested call gets ALLOCs of its own; the second result tells for each of them the
     name of its call and the slot that it had there.
     """
-    own = {a for c in linear.src for a in c.src[1:] for a in a.toposort() if a.op is Ops.ALLOC}
+    own = {n for c in linear.src for a in c.src[1:] for n in _nodes(a) if n.op is Ops.ALLOC}
     state = _Resolving(max((-a.arg.slot for a in own), default=0))
     return tuple(_items(linear, arguments, {}, state, None)), state.origin
 
@@ -122,7 +122,7 @@ def _items(
     binds = {**outer, **scalars}
     place: dict[UOp, UOp] = {}
     for call in linear.src:
-        for node in (n for a in call.src[1:] for n in ((a,) if a.op in GroupOp.Defines else a.toposort())):
+        for node in (n for a in call.src[1:] for n in _nodes(a)):
             if node in place:
                 continue
             if node.op is Ops.PARAM and node.arg.slot >= 0:
@@ -136,6 +136,11 @@ def _items(
             yield from _items(call.src[0], given, binds, state, call.arg.name or "a call")
         else:
             yield call.replace(src=(_with_scalars(call.src[0], binds), *given))
+
+
+def _nodes(argument: UOp) -> Iterable[UOp]:
+    """The nodes of an argument; mostly it is storage itself."""
+    return (argument,) if argument.op in GroupOp.Defines else argument.toposort()
 
 
 def _placed(argument: UOp, place: Mapping[UOp, UOp]) -> UOp:

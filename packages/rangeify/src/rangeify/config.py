@@ -39,7 +39,9 @@ class Config:
       that are expensive to repeat; ``"rows"`` also puts several
       reductions over one row into one kernel (design 10).
     - ``row_bytes``: most bytes that such a kernel keeps for one row, values and loads.
-    - ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes.
+    - ``partial_stage``: 0 stages a whole value when consumers disagree about one axis, 1 only those axes; 2
+      also stages what is repeated only along the axes inside of the loops that repeat it, and 3 also
+      recomputes reductions over buffers where the stored value would be much larger than what it is made of.
     - ``max_kernel_buffers``: most buffers one kernel may touch (at least 4), 0 for no limit.
     - ``split_reduce``: reductions of at least 32768 elements per result are done in two steps.
     - ``memory_planner``: temporaries share an arena instead of having storage of their own.
@@ -80,8 +82,8 @@ class Config:
             raise ConfigError("schedule_cache", f"must be 0, 1 or 2, not {self.schedule_cache!r}")
         if self.fusion not in FUSION_MODES:
             raise ConfigError("fusion", f"must be one of {', '.join(FUSION_MODES)}, not {self.fusion!r}")
-        if self.partial_stage not in (0, 1):
-            raise ConfigError("partial_stage", f"must be 0 or 1, not {self.partial_stage!r}")
+        if self.partial_stage not in (0, 1, 2, 3):
+            raise ConfigError("partial_stage", f"must be 0, 1, 2 or 3, not {self.partial_stage!r}")
         if self.max_kernel_buffers != 0 and self.max_kernel_buffers < 4:
             raise ConfigError("max_kernel_buffers", "must be 0 or at least 4 (three operands and a result)")
         if self.order not in ORDERS:

@@ -21,7 +21,7 @@ from rangeify.profit import keep_what_pays
 from rangeify.ranges import run_rangeify
 from rangeify.reasons import Reason
 from rangeify.rows import merge_rows
-from rangeify.unstage import unstage
+from rangeify.unstage import Mode, unstage
 from uopgraph import Ops, UOp
 
 
@@ -71,7 +71,7 @@ def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
         report.tell(report.ranges_table(prepared, found))
     if config.fusion == "profit":
         ranged = keep_what_pays(ranged)
-    fused = unstage(ranged, config.fast_math, keep_row_values=config.fusion == "rows")
+    fused = unstage(ranged, config.fast_math, Mode(config.fusion == "rows", config.partial_stage > 2))
     if config.fusion == "rows":
         fused = unstage(merge_rows(fused, config.row_bytes), config.fast_math)
     if config.max_kernel_buffers:

@@ -93,6 +93,20 @@ def place_in_time(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
     return _placement(lives, [(lives[i], offset) for i, offset in at.items()], alignment)
 
 
+def most_live(lives: Sequence[Lifetime[K]], alignment: int) -> int:
+    """The greatest sum of rounded sizes that are live at one item: no arena can be smaller."""
+    changes: dict[int, int] = {}
+    for live in lives:
+        size = _round_up(live.nbytes, alignment)
+        changes[live.first] = changes.get(live.first, 0) + size
+        changes[live.last + 1] = changes.get(live.last + 1, 0) - size
+    now = most = 0
+    for at in sorted(changes):
+        now += changes[at]
+        most = max(most, now)
+    return most
+
+
 def _placement(
     lives: Sequence[Lifetime[K]], placed: Iterable[tuple[Lifetime[K], int]], alignment: int
 ) -> Placement[K]:
@@ -106,5 +120,8 @@ def place(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
 
     No two buffers whose lifetimes overlap share a byte; each offset is a multiple of `alignment`.
     """
-    by_size, in_time = place_by_size(lives, alignment), place_in_time(lives, alignment)
+    by_size = place_by_size(lives, alignment)
+    if by_size.nbytes == most_live(lives, alignment):
+        return by_size
+    in_time = place_in_time(lives, alignment)
     return in_time if in_time.nbytes < by_size.nbytes else by_size

@@ -118,6 +118,11 @@ def _cause(candidate: Candidate, users: list[UOp], consumers: Mapping[UOp, Itera
     return Cause(candidate, tuple(sorted(names)))
 
 
+def _inside(index: UOp, ended: Iterable[UOp]) -> bool:
+    """Whether an index walks inside some of the ended loops, so that they would repeat it."""
+    return any(r.arg[0] > e.arg[0] for r in index.ranges for e in ended)
+
+
 def _assign(
     x: UOp,
     consumers: Mapping[UOp, Iterable[UOp]],
@@ -159,9 +164,10 @@ def _assign(
             if x not in found.causes:
                 found.causes[x] = _cause(Candidate.REPEAT, repeats, consumers)
             # a value without dimensions has no axis to mark: the reference rules leave it where it is read
-            staged, ends = config.fusion != "reference", {}
+            ended, ends = ends, {}
+            staged = config.fusion != "reference" and not axes
             for a in axes:
-                if a not in marked:
+                if a not in marked and (config.partial_stage < 2 or _inside(entries[a], ended)):
                     marked.add(a)
                     entries[a] = found.fresh(x.shape[a])
             staged = staged or bool(marked)

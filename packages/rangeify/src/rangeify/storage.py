@@ -77,8 +77,7 @@ def named_dtype(name: str) -> DType:
 
 def new_buffer(shape: tuple[int, ...], dtype: DType, device: Device) -> UOp:
     """A fresh BUFFER of a host shape, without contents; on several devices each has one of this shape."""
-    slot = UOp.new_buffer(device, 1, dtype).arg
-    return UOp.storage(Ops.BUFFER, slot, shape)
+    return UOp.new_buffer(device, shape, dtype)
 
 
 def from_array(array: Array, device: str = DEFAULT_DEVICE) -> UOp:

@@ -6,6 +6,7 @@ unless one of the exits of the cost model keeps it.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import attrs
@@ -13,6 +14,7 @@ import attrs
 from rangeify.reasons import Cause, Reason, Rule
 from rangeify.reduce_rules import pm_fast_reduce, pm_reduce
 from uopgraph import (
+    AddrSpace,
     AxisType,
     BottomUpGate,
     GroupOp,
@@ -107,16 +109,47 @@ def _repeats_row_results(stage: UOp, x: UOp) -> bool:
     return False
 
 
-def _remove_stage(ctx: bool, stage: UOp, x: UOp) -> UOp | None:
-    """INDEX(STAGE(value, k...), v...) -> value with each k replaced by v. `ctx`: keep what rows may be
-    made of.
-    """
-    if why_kept(stage) is not None or (ctx and _repeats_row_results(stage, x)):
+@attrs.frozen
+class Mode:
+    """``rows``: values that a later merge of rows would compute once are not put into loops that repeat them.
+    ``by_size``: reductions over buffers are recomputed, too, where the stage is much larger than they."""
+
+    rows: bool = False
+    by_size: bool = False
+
+
+#: A stage of this many times the elements of what it reads is recomputed under ``Mode.by_size``.
+_MUCH_LARGER: Final = 10
+
+
+def _is_let(stage: UOp) -> bool:
+    """A stage of some axes only is a value that a kernel keeps for its other loops: no storage of its own."""
+    return stage.arg.addrspace is not AddrSpace.GLOBAL
+
+
+def _much_larger(stage: UOp, x: UOp) -> bool:
+    """Whether a stage has ten times the elements of the buffers below it, and something to put in its place
+    (scheduler spec 8.2, 4)."""
+    if stage.src[0].op in (Ops.CONTIGUOUS, Ops.NOOP) or not stage.arg.removable:
+        return False
+    elements = math.prod(int(r.src[0].vmax) for r in stage.src[1:] if r.op is Ops.RANGE)
+    below = sum(math.prod(b.max_shape) for b in _accessed(stage.src[0])[0])
+    plain = (
+        k.op is Ops.RANGE and not any(r.arg[-1] is AxisType.REDUCE for r in v.ranges)
+        for k, v in zip(stage.src[1:], x.src[1:], strict=True)
+    )
+    return elements + 1 >= _MUCH_LARGER * (below + 1) and any(plain)
+
+
+def _remove_stage(ctx: Mode, stage: UOp, x: UOp) -> UOp | None:
+    """INDEX(STAGE(value, k...), v...) -> value with each k replaced by v."""
+    kept = why_kept(stage) is not None or (ctx.rows and _repeats_row_results(stage, x))
+    if kept and not _is_let(stage) and not (ctx.by_size and _much_larger(stage, x)):
         return None
     return inline_stage(stage, x.src[1:])
 
 
-def _stored_twice(ctx: bool, stage: UOp, x: UOp) -> UOp | None:
+def _stored_twice(ctx: Mode, stage: UOp, x: UOp) -> UOp | None:
     """A stage of what another stage holds, at the same places, is that one (scheduler spec 8.3). Where rows
     are merged it takes over the mark."""
     value = stage.src[0].src[0] if stage.src[0].op is Ops.CONTIGUOUS else stage.src[0]
@@ -126,7 +159,7 @@ def _stored_twice(ctx: bool, stage: UOp, x: UOp) -> UOp | None:
     if [k for k in places if k.op is not Ops.CONST] != [k for k in stage.src[1:] if k.op is not Ops.CONST]:
         return None
     at = dict(zip(stage.src[1:], x.src[1:], strict=True))
-    if ctx and stage.src[0].op is Ops.CONTIGUOUS:
+    if ctx.rows and stage.src[0].op is Ops.CONTIGUOUS:
         inner = inner.replace(arg=attrs.evolve(inner.arg, removable=False))
     return inner.index(*(at[k] if k.op is not Ops.CONST else k for k in places))
 
@@ -176,11 +209,10 @@ pm_unstage: Final = PatternMatcher(
 )
 
 
-def unstage(sink: UOp, fast: bool = False, keep_row_values: bool = False) -> UOp:
+def unstage(sink: UOp, fast: bool = False, mode: Mode | None = None) -> UOp:
     """Simplify, and substitute every removable stage at its readers, to a fixed point.
 
-    With `fast` also by rules that hold in real arithmetic only. With `keep_row_values` a value that a later
-    merge of rows would compute once is not put into loops that repeat it.
+    With `fast` also by rules that hold in real arithmetic only.
     """
     rules = (fast_symbolic + pm_fast_reduce if fast else symbolic) + pm_reduce + pm_unstage
-    return graph_rewrite(sink, rules, keep_row_values, name="unstage")
+    return graph_rewrite(sink, rules, Mode() if mode is None else mode, name="unstage")

@@ -69,6 +69,8 @@ class Builders(Operators, MovementSugar):
     def const(cls, value: Any, dtype: DType | None = None) -> Self:
         """A CONST of `dtype` (default: the Python value's: bool, weakint, weakfloat). A tuple gives a STACK
         of constants, a node is cast, Invalid always is a bool."""
+        if type(value) is int and dtype is None:
+            return cls(Ops.CONST, dtypes.weakint, (), value)
         if isinstance(value, cls):
             return value if dtype is None else value.cast(dtype)
         if isinstance(value, tuple):
@@ -425,10 +427,12 @@ class Builders(Operators, MovementSugar):
         )
 
     @classmethod
-    def new_buffer(cls, device: Device, size: sint, dtype: DType, slot: int | None = None) -> Self:
-        """A 1-d global BUFFER; a fresh slot when none is given."""
+    def new_buffer(
+        cls, device: Device, size: sint | Sequence[sint], dtype: DType, slot: int | None = None
+    ) -> Self:
+        """A global BUFFER of a size (1-d) or a shape; a fresh slot when none is given."""
         arg = ParamArg(next(_slots) if slot is None else slot, dtype, device=device)
-        return cls.storage(Ops.BUFFER, arg, (size,))
+        return cls.storage(Ops.BUFFER, arg, size if isinstance(size, list | tuple) else (size,))
 
     @classmethod
     def alloc(

@@ -258,12 +258,15 @@ class UOp(Builders, metaclass=_Interning):
     @property
     def shape(self) -> tuple[sint, ...]:
         """The shape; raises :class:`ShapeError` when the node has none."""
-        shape = self.shape_or_none
+        try:
+            shape = self._cache["shape"]
+        except KeyError:
+            shape = _fill(self, "shape")
         if shape is None:
             from uopgraph.errors import ShapeError
 
             raise ShapeError(self.op.name, "has no shape")
-        return shape
+        return cast("tuple[sint, ...]", shape)
 
     @property
     def max_shape(self) -> tuple[int, ...]:
