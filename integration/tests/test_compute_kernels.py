@@ -13,7 +13,7 @@ import ktir.dialects.memref
 from dfsched.dialects.dataflow import Opaque
 from repository import ROOT
 from spyresim import verify
-from spyresim.testing.compute_kernels import KERNELS
+from spyresim.testing.compute_kernels import KERNELS, reduction
 
 SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
 QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
@@ -92,3 +92,24 @@ def test_instruction_templates_over_registers(name: str, tmp_path: Path) -> None
         for program in compiled.dataflow_ir.values()
         for op in program.walk()
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [
+        (reduction((4, 256), [1]), "4"),
+        (reduction((6, 4, 72), [1, 2]), "4,2"),
+        (reduction((8, 70), [0], tiles=1, init="2.0"), "8"),
+        (reduction((2, 8192), [1]), ""),  # a row is as large as a scratchpad: cut without being asked
+    ],
+    ids=["vectors", "two dimensions", "columns", "unasked"],
+)
+def test_reductions_in_pieces(text: str, chunks: str) -> None:
+    """`reduction-dim-chunking`: the meaning stays the same to the bit, at every level."""
+    settings = {"reduction-dim-chunking.num-chunks": chunks}
+    module, options = ktir.parse(text), dfsched.Options(settings=settings)
+    (found,) = verify(module, QUAD, options=options)
+    assert found.ok, found.first
+    stopped = dfsched.Options(settings=settings, stop_after="reduction-dim-chunking")
+    cut = dfsched.compile(module, QUAD, stopped).passes[-1].module
+    assert any(op.name == "scf.for" for op in cut.walk())

@@ -1,4 +1,4 @@
-"""`map-reduction-partials`: accumulators in registers; text in, text out, on several devices."""
+"""`reduction-dim-chunking` and `map-reduction-partials`: text in, text out, on several devices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import dfsched
 import ktir
-from dfsched.passes import map_reduction_partials
+from dfsched.passes import map_reduction_partials, reduction_dim_chunking
 from dfsched.passes.base import PassContext
 
 QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
@@ -193,3 +193,142 @@ def test_stages_that_carry_nothing_stay() -> None:
     """The same object comes back."""
     module = ktir.parse(program("", "sample"))
     assert map_reduction_partials.run(module, PassContext(dfsched.load_architecture("sample"))) is module
+
+
+# -- pieces
+
+
+def rows(shape: tuple[int, ...], over: list[int], op: str = "arith.addf") -> str:
+    """A reduction of one f16 array on one tile."""
+    kept = [n for d, n in enumerate(shape) if d not in over]
+
+    def box(extents: list[int]) -> str:
+        names = [f"d{d}" for d in range(len(extents))]
+        rules = [f"{n} >= 0, -{n} + {e - 1} >= 0" for n, e in zip(names, extents, strict=True)]
+        return f"affine_set<({', '.join(names)}) : ({', '.join(rules)})>"
+
+    def order(rank: int) -> str:
+        names = ", ".join(f"d{d}" for d in range(rank))
+        return f"affine_map<({names}) -> ({names})>"
+
+    lines = ["func.func @k(%x: index, %y: index) attributes {grid = [1]} {\n%c0 = arith.constant 0 : index"]
+    for name, extents in (("x", list(shape)), ("y", kept)):
+        dims = "".join(f"{n}x" for n in extents)
+        strides = [1] * len(extents)
+        for d in range(len(extents) - 2, -1, -1):
+            strides[d] = strides[d + 1] * extents[d + 1]
+        zeros = ", ".join(["%c0"] * len(extents))
+        lines.append(
+            f"%v{name} = ktdp.construct_memory_view %{name}, sizes: {extents}, strides: {strides} "
+            f"{{coordinate_set = {box(extents)}, memory_space = #ktdp.memory_space<global>}} : memref<{dims}f16>"
+        )
+        lines.append(
+            f"%t{name} = ktdp.construct_access_tile %v{name}[{zeros}] {{access_tile_set = {box(extents)}, "
+            f"access_tile_order = {order(len(extents))}}} : memref<{dims}f16> -> !ktdp.access_tile<{dims}index>"
+        )
+    full, part = "".join(f"{n}x" for n in shape), "".join(f"{n}x" for n in kept)
+    lines.append(f"%a = ktdp.load %tx : <{full}index> -> tensor<{full}f16>")
+    lines.append(f"%i = arith.constant dense<1.0> : tensor<{part}f16>")
+    lines.append(
+        f"%r = linalg.reduce {{ {op} }} ins(%a : tensor<{full}f16>) outs(%i : tensor<{part}f16>) "
+        f"dimensions = {over}"
+    )
+    lines.append(f"ktdp.store %r, %ty : tensor<{part}f16>, <{part}index>\nreturn\n}}")
+    return "\n".join(lines)
+
+
+def before_chunking(text: str, device: str) -> ktir.Module:
+    options = dfsched.Options(stop_after="narrow-index-lanes")
+    return dfsched.compile(ktir.parse(text), device, options).passes[-1].module
+
+
+def chunked(text: str, device: str, **settings: str) -> ktir.Module:
+    """The module after the pass, on what comes before it."""
+    named = {f"reduction-dim-chunking.{name.replace('_', '-')}": value for name, value in settings.items()}
+    module = before_chunking(text, device)
+    context = PassContext(dfsched.load_architecture(device), dfsched.Options(settings=named))
+    new = reduction_dim_chunking.run(module, context)
+    ktir.verify(new)
+    return new
+
+
+def loads(module: ktir.Module) -> list[str]:
+    return [str(op.results[0].type) for op in module.walk() if op.name == "ktdp.load"]
+
+
+def test_small_reductions_are_not_cut() -> None:
+    """Checklist R1: half a MiB at a time is less than the default threshold."""
+    text = rows((2, 262144), [1])
+    module = before_chunking(text, "spyre")
+    context = PassContext(dfsched.load_architecture("spyre"))
+    assert reduction_dim_chunking.run(module, context) is module
+
+
+def test_as_few_pieces_as_fit() -> None:
+    """Checklist R2: two pieces of 2 MiB; an extent without divisors element by element."""
+    assert reduction_dim_chunking.chunk_counts([16384], 2 << 20, 1 << 20) == (2,)
+    assert reduction_dim_chunking.chunk_counts([12289], 12289 * 128 * 2, 1 << 20) == (12289,)
+    new = chunked(rows((16384, 64), [0]), "spyre")
+    assert loads(new) == ["tensor<8192x64xf16>", "tensor<8192x64xf16>", "tensor<64xf16>"]
+    (loop,) = (op for op in new.walk() if op.name == "scf.for")
+    text = ktir.print_module(new)
+    assert re.search(r"scf\.for %arg0 = %c1\w* to %c2\w* step %c1\w*", text)
+    assert re.search(r"arith\.muli %arg0, %c8192", text)
+    assert "loop_type" not in loop.attributes
+    prime = chunked(rows((13, 64), [0]), "spyre", chunk_size_threshold="256")
+    assert loads(prime)[0] == "tensor<1x64xf16>"
+    assert re.search(r"to %c13\w* step", ktir.print_module(prime))
+
+
+def test_a_smaller_device_cuts_earlier() -> None:
+    """Half of the smallest scratchpad on the way is the limit: 8 KiB here."""
+    assert loads(chunked(rows((2, 8192), [1]), QUAD))[0] == "tensor<2x4096xf16>"
+    module = before_chunking(rows((2, 4096), [1]), QUAD)
+    assert reduction_dim_chunking.run(module, PassContext(dfsched.load_architecture(QUAD))) is module
+    assert loads(chunked(rows((2, 4, 4096), [1, 2]), QUAD))[0] == "tensor<2x1x4096xf16>"
+
+
+def test_numbers_of_pieces() -> None:
+    """Checklist R3: a wrong count is an error, a number that does not divide leaves the reduction alone."""
+    text = rows((8, 64), [0])
+    with pytest.raises(
+        dfsched.ScheduleError, match="the reduction has 1 dimensions, but 2 numbers of chunks"
+    ):
+        chunked(text, "sample", num_chunks="2,2")
+    for number in ("3", "0", "16"):
+        assert loads(chunked(text, "sample", num_chunks=number)) == ["tensor<8x64xf16>"]
+    assert loads(chunked(text, "sample", num_chunks="1")) == ["tensor<8x64xf16>"]
+    assert loads(chunked(text, "sample", num_chunks="4"))[0] == "tensor<2x64xf16>"
+
+
+def test_pieces_keep_the_order() -> None:
+    """Sums are cut along a dimension only where those in front of it are single elements; maxima anyhow."""
+    text = rows((4, 6, 64), [0, 1])
+    assert loads(chunked(text, "sample", num_chunks="2,3")) == ["tensor<4x6x64xf16>"]
+    assert loads(chunked(text, "sample", num_chunks="4,3"))[0] == "tensor<1x2x64xf16>"
+    maxima = rows((4, 6, 64), [0, 1], "arith.maximumf")
+    assert loads(chunked(maxima, "sample", num_chunks="2,3"))[0] == "tensor<2x2x64xf16>"
+
+
+@pytest.mark.parametrize("device", ["sample", QUAD])
+def test_partial_results_are_loaded_once_a_piece(device: str) -> None:
+    """Checklist R7: in front of the loop over the vectors of the piece, not in it."""
+    settings = {"reduction-dim-chunking.num-chunks": "2"}
+    options = dfsched.Options(settings=settings, stop_after="reduction-loop-exposure")
+    module = dfsched.compile(ktir.parse(rows((2, 512), [1])), device, options).passes[-1].module
+    stages = ktir.print_module(module).split("ktdf.stage")
+    loading = [stage for stage in stages if "reduction_loop" in stage and "iter_args" not in stage]
+    assert len(loading) == 2
+    partial = loading[1]
+    assert partial.index("size [1]") < partial.index("scf.for")
+    loop = partial[partial.index("scf.for") : partial.index("reduction_loop")]
+    assert loop.count("ktdf.data_transfer") == 1
+
+
+def test_what_is_left_alone() -> None:
+    """Results that overwrite an operand, and computations that use the sum for more."""
+    in_place = rows((8, 64), [0]).replace("ktdp.construct_memory_view %y", "ktdp.construct_memory_view %x")
+    assert len(loads(chunked(in_place, "sample", num_chunks="2"))) == 1
+    twice = rows((8, 64), [0]).replace("%r = linalg", "%q = linalg")
+    twice = twice.replace("ktdp.store %r", "%r = arith.negf %q : tensor<64xf16>\nktdp.store %r")
+    assert len(loads(chunked(twice, "sample", num_chunks="2"))) == 1

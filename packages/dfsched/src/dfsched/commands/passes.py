@@ -25,7 +25,7 @@ def passes(profile: str, options: bool) -> None:
     """List the passes of the pipeline in order, one a line.
 
     The default list says for every pass which row of the first published version's list it is: `+` is a pass
-    that this list does not have, `<` one that stands further ahead there.
+    that this list does not have, `~` one that stands elsewhere there.
     """
     if options:
         lines = _options()
@@ -36,20 +36,27 @@ def passes(profile: str, options: bool) -> None:
 
 
 def _rows(items: Sequence[Pass]) -> list[str]:
-    """The row of the published list that each pass stands for: ``+`` none, ``N<`` one that is passed by."""
+    """The published row that each pass stands for: ``+`` none, ``N~`` one that is elsewhere there."""
     taken: set[int] = set()
-    found: list[str] = []
-    last = -1
+    rows: list[int | None] = []
     for item in items:
         row = next((n for n, r in enumerate(V1) if item.name in r.built_as and n not in taken), None)
-        if row is None or (item.name == "apply-device-patterns" and "pre_scheduling" not in item.summary):
-            found.append("+")
-            continue
-        if item.name == V1[row].built_as[-1]:
+        if item.name == "apply-device-patterns" and "pre_scheduling" not in item.summary:
+            row = None
+        if row is not None and item.name == V1[row].built_as[-1]:
             taken.add(row)
-        found.append(f"{row}<" if row < last else str(row))
-        last = max(last, row)
-    return found
+        rows.append(row)
+    kept = _longest_in_order([row for row in rows if row is not None])
+    return ["+" if row is None else f"{row}" if row in kept else f"{row}~" for row in rows]
+
+
+def _longest_in_order(rows: Sequence[int]) -> set[int]:
+    """The most rows that stand in the order of the published list."""
+    best: list[list[int]] = [[]]
+    for row in rows:
+        before = sorted((chain for chain in best if not chain or chain[-1] <= row), key=len)
+        best.append([*before[-1], row])
+    return set(sorted(best, key=len)[-1])
 
 
 def _default() -> Iterator[str]:

@@ -1,0 +1,388 @@
+"""`reduction-dim-chunking`: reductions over more than fits are done in pieces (scheduler spec 3.11, 4.12).
+
+Takes KTIR after fusion. A reduction moves all that it reduces at a time (`construct-three-stage-pipeline`);
+where that is more bytes than the threshold, or than half of a scratchpad on the way, the reduced dimensions
+are cut into equal pieces. The first piece starts with the initial value, every other one with what the pieces
+before have stored; partial results lie where the result goes. Pieces come in the order of the elements, so
+that the meaning stays the same to the bit. Leaves KTIR with a loop over the other pieces.
+
+The number of pieces is the least one that divides the extent and makes pieces small enough, of the outermost
+reduced dimension first; `num-chunks` gives a number for each reduced dimension instead. Reductions whose
+pieces cannot be told apart (operands that are no loads of boxes, results that are used otherwise or written
+over an operand) are left alone.
+
+Before (a sum over 16384 rows)::
+
+    %x = ktdp.load %xt : <16384x64xindex> -> tensor<16384x64xf16>
+    %y = linalg.generic ... ins(%x) outs(%init) -> tensor<64xf16>
+    ktdp.store %y, %yt
+
+After::
+
+    %x0 = ktdp.load %xt0 : <8192x64xindex> -> tensor<8192x64xf16>
+    %y0 = linalg.generic ... ins(%x0) outs(%init) -> tensor<64xf16>
+    ktdp.store %y0, %yt
+    scf.for %k = %c1 to %c2 step %c1 {
+      %xk = ktdp.load %xtk : <8192x64xindex> -> tensor<8192x64xf16>
+      %p = ktdp.load %yt : <64xindex> -> tensor<64xf16>
+      %yk = linalg.generic ... ins(%xk) outs(%p) -> tensor<64xf16>
+      ktdp.store %yk, %yt
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, frozen
+
+from dfsched.architecture import Architecture
+from dfsched.passes import build
+from dfsched.passes.base import Group, Pass, PassContext, Setting, numbers
+from dfsched.passes.build import Emitter
+from dfsched.passes.errors import ScheduleError
+from dfsched.passes.generics import loop_extents
+from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
+from dfsched.passes.memory_accesses import may_alias, tile_of
+from dfsched.passes.pipeline_parts import place_of, scalar_types
+from dfsched.passes.reductions import combine_of
+from dfsched.passes.tile_lattices import lattice_of
+from dfsched.passes.vector_lanes import shift_indices
+from ktir.affine import AffineExpr, AffineMap, AffineSet, Dim
+from ktir.attributes import AffineMapAttr, AffineSetAttr, DenseArrayAttr
+from ktir.dialects import arith, ktdp, linalg, tensor
+from ktir.dialects.builtin import Module
+from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.opdef import OPERAND_SEGMENTS
+from ktir.transforms import dce
+from ktir.types import I32, INDEX, TensorType, bit_width
+
+__all__ = ["NUM_CHUNKS", "PASS", "THRESHOLD", "chunk_counts", "run"]
+
+NAME = "reduction-dim-chunking"
+
+NUM_CHUNKS: Setting[tuple[int, ...]] = Setting(NAME, "num-chunks", (), numbers)
+"""Pieces per reduced dimension; none: as many as the threshold asks for."""
+
+THRESHOLD: Setting[int] = Setting(NAME, "chunk-size-threshold", 1 << 20, int)
+"""Bytes of operands that a reduction may move at a time."""
+
+
+def run(module: Module, context: PassContext) -> Module:
+    """Cut the reductions of every block; `ScheduleError` if `num-chunks` has the wrong count."""
+    if not any(isinstance(op, linalg.Generic) and "reduction" in op.iterators for op in module.walk()):
+        return module
+    definitions = Definitions(module)
+    limit = min(context.setting(THRESHOLD), _room(context.architecture))
+    given = context.setting(NUM_CHUNKS)
+
+    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
+        plans: dict[Operation, _Plan] = {}
+        for op in operations:
+            if isinstance(op, ktdp.Store):
+                plan = _plan(op, operations, definitions, context.architecture, limit, given)
+                if plan is not None:
+                    plans[op] = plan
+        replaced = {plan.generic for plan in plans.values()}
+        result: list[Operation] = []
+        for op in operations:
+            if op in plans:
+                result += _Chunks(plans[op], definitions).result()
+            elif op not in replaced and not _feeds_only(op, replaced, definitions):
+                result.append(op)
+        return result
+
+    new = rewrite_blocks(module, rewrite)
+    if new is module:
+        return module
+    pruned = dce(new)
+    assert isinstance(pruned, Module)
+    return pruned
+
+
+PASS = Pass(
+    NAME,
+    Group.FRONTEND,
+    run,
+    "reductions over more than fits in pieces",
+    settings=(NUM_CHUNKS, THRESHOLD),
+)
+
+
+def _feeds_only(op: Operation, users: set[linalg.Generic], definitions: Definitions) -> bool:
+    """Whether an operation is a load for some computations and nothing else."""
+    if not users or not isinstance(op, ktdp.Load):
+        return False
+    found = definitions.users(op.result)
+    return bool(found) and all(user in users for user in found)
+
+
+def _room(architecture: Architecture) -> int:
+    """Half of the smallest memory between device memory and the compute unit, in bytes."""
+    sizes = [
+        memory.size
+        for memory in architecture.memories
+        if memory.size is not None
+        and not architecture.is_global(memory.kind)
+        and not architecture.is_private(memory.kind)
+        and not architecture.is_address_buffer(memory.kind)
+    ]
+    return min(sizes, default=1 << 62) // 2
+
+
+# -- how many pieces
+
+
+@frozen
+class _Plan:
+    """A store, the reduction behind it, and the pieces of its reduced dimensions (those with several)."""
+
+    store: ktdp.Store
+    generic: linalg.Generic
+    counts: Mapping[int, int]
+
+
+def chunk_counts(extents: Sequence[int], total_bytes: int, limit: int) -> tuple[int, ...] | None:
+    """The least numbers of pieces, outermost dimension first, that bring `total_bytes` down to `limit`.
+
+    A dimension is only cut after all in front of it are down to one element, which keeps the order of the
+    elements. None if even single elements are too much.
+
+    >>> chunk_counts([16384], 2 << 20, 1 << 20)
+    (2,)
+    >>> chunk_counts([12289], 3145984, 1 << 20)
+    (12289,)
+    >>> chunk_counts([4, 1000], 8000, 500)
+    (4, 4)
+    """
+    counts: list[int] = []
+    rest = total_bytes
+    for extent in extents:
+        fitting = [n for n in range(1, extent + 1) if extent % n == 0 and rest // n <= limit]
+        counts.append(fitting[0] if fitting else extent)
+        rest //= counts[-1]
+    return tuple(counts) if rest <= limit else None
+
+
+def _plan(
+    store: ktdp.Store,
+    block: Sequence[Operation],
+    definitions: Definitions,
+    architecture: Architecture,
+    limit: int,
+    given: tuple[int, ...],
+) -> _Plan | None:
+    """What to cut for a store; None to leave it alone."""
+    generic = definitions.definer(store.data_tile)
+    if not isinstance(generic, linalg.Generic) or "reduction" not in generic.iterators:
+        return None
+    extents = loop_extents(generic)
+    dims = [d for d, kind in enumerate(generic.iterators) if kind == "reduction"]
+    if len(extents) != len(generic.iterators):
+        return None
+    counts: tuple[int, ...] | None
+    if given:
+        if len(given) != len(dims):
+            raise ScheduleError.at(
+                generic.location,
+                f"the reduction has {len(dims)} dimensions, but {len(given)} numbers of chunks",
+            )
+        divides = all(n > 0 and extents[d] % n == 0 for d, n in zip(dims, given, strict=True))
+        counts = given if divides and _keeps_order(generic, [extents[d] for d in dims], given) else None
+    else:
+        total = _bytes_at_a_time(generic, extents, architecture)
+        counts = chunk_counts([extents[d] for d in dims], total, limit)
+    if counts is None or all(n == 1 for n in counts):
+        return None
+    plan = _Plan(store, generic, {d: n for d, n in zip(dims, counts, strict=True) if n > 1})
+    return plan if _can_cut(plan, block, definitions) else None
+
+
+def _keeps_order(generic: linalg.Generic, extents: Sequence[int], counts: Sequence[int]) -> bool:
+    """Whether pieces in order have the elements in order, or the order does not matter."""
+    combine = combine_of(generic)
+    if combine is not None and not combine.depends_on_order:
+        return True
+    cut = max((j for j, n in enumerate(counts) if n > 1), default=0)
+    return all(counts[j] == extents[j] for j in range(cut))
+
+
+def _bytes_at_a_time(generic: linalg.Generic, extents: Mapping[int, int], architecture: Architecture) -> int:
+    """What one step of the loops over the other dimensions moves: all operands, a vector along the last."""
+    lanes = architecture.vector_length(dict.fromkeys(scalar_types(generic)))
+    total = 0
+    for value, map in dict(zip(generic.inputs, generic.maps, strict=False)).items():
+        type = value.type
+        if not isinstance(type, TensorType):
+            continue
+        count = 1
+        for position, expr in enumerate(map.results):
+            for dim in expr.dims():
+                if generic.iterators[dim] == "reduction":
+                    count *= extents[dim]
+                elif position == map.num_results - 1:
+                    count *= min(lanes, extents[dim])
+        total += count * -(-bit_width(type.element) // 8)
+    return total
+
+
+def _can_cut(plan: _Plan, block: Sequence[Operation], definitions: Definitions) -> bool:
+    """Whether the operands are loads of boxes that nothing writes, and the result is stored, no more."""
+    generic = plan.generic
+    if len(generic.results) != 1 or list(definitions.users(generic.results[0])) != [plan.store]:
+        return False
+    stores = [op for op in block if isinstance(op, ktdp.Store)]
+    for value, map in zip(generic.inputs, generic.maps, strict=False):
+        load = definitions.definer(value)
+        if not isinstance(load, ktdp.Load) or load not in block:
+            return False
+        read = place_of(load, definitions).root
+        if any(may_alias(read, place_of(store, definitions).root) for store in stores):
+            return False
+        cut = [expr for expr in map.results if set(expr.dims()) & set(plan.counts)]
+        if any(not isinstance(expr, Dim) for expr in cut) or len(set(cut)) != len(cut):
+            return False
+        if cut and not _is_box(tile_of(load, definitions)):
+            return False
+    return True
+
+
+def _is_box(tile: ktdp.ConstructAccessTile) -> bool:
+    """A box in row-major order that starts at the subscripts."""
+    if tile.symbol_operands or tile.base_map.map.num_symbols:
+        return False
+    try:
+        lattice = lattice_of(tile)
+    except ScheduleError:
+        return False
+    return (
+        lattice is not None and not any(lattice.start) and lattice.order == tuple(range(len(lattice.start)))
+    )
+
+
+# -- pieces
+
+
+@define(eq=False)
+class _Chunks:
+    """The pieces of one reduction."""
+
+    plan: _Plan
+    definitions: Definitions
+
+    def result(self) -> list[Operation]:
+        """What stands in the place of the store: the first piece, and loops over all others."""
+        emitter = Emitter(self.plan.store.location)
+        dims = list(self.plan.counts)
+        self._piece({}, True, emitter)
+        for j in reversed(range(len(dims))):
+            self._loops(dims[j:], 1, {}, emitter)
+        return emitter.operations
+
+    def _loops(self, dims: Sequence[int], first: int, places: Mapping[int, Value], emitter: Emitter) -> None:
+        """Pieces from `first` on of a dimension, all pieces of those behind it."""
+        if not dims:
+            self._piece(places, False, emitter)
+            return
+        variable = BlockArgument(INDEX)
+        inner = Emitter(emitter.location)
+        self._loops(dims[1:], 0, {**places, dims[0]: variable}, inner)
+        count = self.plan.counts[dims[0]]
+        bounds = (emitter.constant(first), emitter.constant(count), emitter.constant(1))
+        emitter.operations.append(
+            build.for_loop(bounds, variable, inner.operations, None, self.plan.generic.location)
+        )
+
+    def _piece(self, places: Mapping[int, Value], is_first: bool, emitter: Emitter) -> None:
+        """Load a piece, go on from the initial value or from what is stored, and store."""
+        generic, store = self.plan.generic, self.plan.store
+        extents = loop_extents(generic)
+        sizes = {d: extents[d] // n for d, n in self.plan.counts.items()}
+        starts = {
+            d: emitter.binary(arith.MulI, place, emitter.constant(sizes[d])) for d, place in places.items()
+        }
+        inputs = [
+            self._load(value, map, sizes, starts, emitter)
+            for value, map in zip(generic.inputs, generic.maps, strict=False)
+        ]
+        start = generic.outputs[0] if is_first else self._partial(emitter)
+        mapping: dict[Value, Value] = {}
+        block = generic.body.block
+        arguments = [BlockArgument(a.type, a.name, a.location) for a in block.arguments]
+        mapping.update(zip(block.arguments, arguments, strict=True))
+        body = clone_all(shift_indices(block.operations, starts, emitter), mapping)
+        piece = linalg.Generic.build(
+            inputs,
+            [start],
+            generic.maps,
+            generic.iterators,
+            Region.of(body, arguments),
+            {n: a for n, a in generic.attributes.items() if n not in _OWN},
+            generic.location,
+        )
+        emitter.operations.append(piece)
+        emitter.operations.append(store.replace(operands=[piece.results[0], store.access_tile]))
+
+    def _load(
+        self,
+        value: Value,
+        map: AffineMap,
+        sizes: Mapping[int, int],
+        starts: Mapping[int, Value],
+        emitter: Emitter,
+    ) -> Value:
+        load = self.definitions.definer(value)
+        assert isinstance(load, ktdp.Load)
+        tile = tile_of(load, self.definitions)
+        type = value.type
+        assert isinstance(type, TensorType)
+        shape = list(type.static_shape())
+        results: list[AffineExpr] = list(tile.base_map.map.results)
+        indices = list(tile.indices)
+        for position, expr in enumerate(map.results):
+            if isinstance(expr, Dim) and expr.position in sizes:
+                shape[position] = sizes[expr.position]
+                if expr.position in starts:
+                    results[position] = results[position] + Dim(len(indices))
+                    indices.append(starts[expr.position])
+        access = ktdp.ConstructAccessTile.create(
+            [tile.base, *indices],
+            [ktdp.AccessTileType(tuple(shape))],
+            {
+                **tile.attributes,
+                "access_tile_set": AffineSetAttr(AffineSet.box(*shape)),
+                "base_map": AffineMapAttr(AffineMap(len(indices), 0, tuple(results))),
+                OPERAND_SEGMENTS: DenseArrayAttr(I32, (1, len(indices), 0)),
+            },
+            location=tile.location,
+        )
+        piece = ktdp.Load.create(
+            [emitter.add(access)],
+            [TensorType(tuple(shape), type.element)],
+            load.attributes,
+            location=load.location,
+        )
+        return emitter.add(piece)
+
+    def _partial(self, emitter: Emitter) -> Value:
+        """What the pieces before have stored, as the start of a reduction."""
+        store = self.plan.store
+        type = store.data_tile.type
+        assert isinstance(type, TensorType)
+        stored = emitter.add(ktdp.Load.create([store.access_tile], [type], location=store.location))
+        empty = emitter.add(tensor.Empty.create((), [type], location=store.location))
+        value, out = BlockArgument(type.element, "in"), BlockArgument(type.element, "out")
+        identity = AffineMap.identity(type.rank)
+        copy = linalg.Generic.build(
+            [stored],
+            [empty],
+            [identity, identity],
+            ["parallel"] * type.rank,
+            Region.of([linalg.Yield.create([value])], [value, out]),
+            location=store.location,
+        )
+        return emitter.add(copy)
+
+
+_OWN = ("indexing_maps", "iterator_types", OPERAND_SEGMENTS)
+"""Attributes that a generic is built with."""
