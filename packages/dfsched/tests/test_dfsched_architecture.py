@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dfsched
+import ktir
 from dfsched.architecture import (
     Access,
     AddressBuffer,
@@ -482,6 +484,41 @@ def test_endpoints_through_two_levels() -> None:
     assert route.cost == 1
 
 
+def test_every_result_of_a_group_is_its_own_unit() -> None:
+    """Results are released in order, in the text as in Python (checklist V49)."""
+    device = dfsched.load_architecture(
+        ktir.parse("""ktdf_arch.device @d {
+          %m = memory {kind = "M"}
+          %u, %v = group share(%m) {
+            %x = exec_unit {kind = "X", ktdf_arch.features = {ktdf_arch.feature.load = {}}}
+            %y = exec_unit {kind = "Y", ktdf_arch.features = {ktdf_arch.feature.load = {}}}
+            yield %x, %y
+          } -> exec_unit, exec_unit
+          datapath %m to %v : memory, exec_unit
+        }""")
+    )
+    assert len(device.links_between("M", "Y")) == 1
+    assert device.links_between("M", "X") == ()
+
+
+def test_the_shortest_route_is_taken() -> None:
+    """Fewest hops, however many other ways there are and wherever they stand (checklist V40)."""
+    for order in (("short", "long"), ("long", "short")):
+        device = DeviceBuilder("d")
+        a, b, c = (device.memory(kind) for kind in "ABC")
+        units = {kind: device.unit(kind, features=LOAD) for kind in ("U", "V", "W")}
+        ways = {
+            "short": [(a, units["W"]), (units["W"], c)],
+            "long": [(a, units["U"]), (units["U"], b), (b, units["V"]), (units["V"], c)],
+        }
+        for name in order:
+            for source, target in ways[name]:
+                device.datapath(source, target)
+        route = device.build().route("A", "C")
+        assert route is not None
+        assert route.kinds == ("A", "W", "C")
+
+
 @given(
     st.lists(st.builds(Access, st.integers(1, 9), st.integers(1, 9)), max_size=6),
     st.integers(1, 10),
@@ -502,9 +539,8 @@ def test_fit_access_against_brute_force(accesses: list[Access], size: int, align
 
 def test_unit_tags() -> None:
     """Kinds survive the way through lower-case tags (checklist V74)."""
-    from dfsched import load_architecture
 
-    device = load_architecture("spyre")
+    device = dfsched.load_architecture("spyre")
     tags = {str(r.kind).lower() for r in (*device.memories, *device.units)}
     assert tags >= {"hbm", "lx", "mnilu", "mnisu", "lxlu", "lxsu", "sfp", "sfp_reg"}
     assert all(device.resource(tag.upper()) is not None for tag in tags)

@@ -65,7 +65,7 @@ def test_program_units_hold_what_their_kind_does() -> None:
 
 
 def test_tile_arithmetic_becomes_a_table() -> None:
-    """checklist D3, D4, D6, D7: nothing of the tile id is left, whatever was computed from it."""
+    """checklist D3, D4, D6: nothing of the tile id is left, whatever was computed from it."""
     head = """
       %k = arith.constant 24 : index
       %a = arith.muli %tid, %k : index

@@ -144,7 +144,7 @@ def refused(body: str, message: str) -> None:
 
 
 def test_a_loader() -> None:
-    """checklist B3 in small: slots, relocations, tables, views, address generators."""
+    """Slots, relocations, tables, views, address generators."""
     loop = f"scf.for %i = %c0 to %c2 step %c1 {{ {COPY} }}"
     built = build(loader(loop))
     image = built.image

@@ -32,7 +32,7 @@ from dfsched.dialects import vectorchain as vc
 from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.lowering.dfir import lower_to_dfir
 from dfsched.lowering.errors import LoweringError
-from dfsched.options import Profile
+from dfsched.options import Options, Profile
 from dfsched.passes import normalize_grid_to_1d
 from dfsched.passes.base import PassContext
 from ktir.analysis import DefUse
@@ -543,6 +543,25 @@ def test_chunks_that_are_not_equal() -> None:
 
 
 # -- symbols -----------------------------------------------------------------------------------------
+
+
+def test_coordinates_of_two_dimensions_are_constants() -> None:
+    """dataflowir checklist D7: tables of constants per unit, and no arithmetic is left."""
+    text = program(pipeline(), grid="[2, 3]").replace(
+        "%tid = ktdp.get_compute_tile_id : index",
+        """%tid, %y = ktdp.get_compute_tile_id : index, index
+        %c2 = arith.constant 2 : index
+        %left = arith.muli %y, %c2 : index
+        %r = arith.addi %left, %tid : index""",
+    )
+    flat = normalize_grid_to_1d.run(parse(text), PassContext(SAMPLE))
+    module = dfir(ktir.print_module(flat))
+    assert tables(module, "mnilu") == [[0, 1, 2, 3, 4, 5]]  # the first coordinate is the fastest
+    v1 = normalize_grid_to_1d.run(parse(text), PassContext(SAMPLE, Options(profile="v1")))
+    module = dfir(ktir.print_module(v1))
+    assert tables(module, "mnilu") == [[0, 2, 4, 1, 3, 5]]  # the last one is
+    arithmetic = arith.DivUI | arith.RemUI | arith.MulI | arith.AddI
+    assert not any(isinstance(op, arithmetic) for op in unit(module, "mnilu").walk())
 
 
 def test_two_coordinates_move_an_address() -> None:

@@ -61,6 +61,10 @@ def test_integers_and_dictionaries() -> None:
     """Untyped integers are i64; repeated keys fail; no value is unit (checklist V3, V4)."""
     assert value("16") == IntegerAttr(16, I64)
     refused_body('memory {kind = "M", size = 1 : i32}', "64-bit integer attribute")
+    refused(
+        'ktdf_arch.device @d attributes {version = 1 : i32} {\nmemory {kind = "M"}\n}',
+        "64-bit signless integer",
+    )
     assert value("{flag}")["flag"] == UnitAttr()  # type: ignore[index]
     with pytest.raises(ktir.ParseError, match="duplicate key"):
         value("{a = 1, a = 2}")

@@ -9,7 +9,10 @@ import pytest
 
 import ktir
 from dfsched import load_architecture
+from dfsched.codegen import build_image
+from dfsched.split import split
 from ktir.transforms import alpha_equivalent
+from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, Role
 from spyresim.dataflow import DataflowFiles, kernel_image
 from spyresim.engine import FlatGlobal, Machine, Options
 from spyresim.errors import ControlFault, SpyresimError, UnsupportedError
@@ -43,6 +46,31 @@ def test_the_example_prints_as_it_reads() -> None:
         again = ktir.parse(ktir.print_module(module, generic=generic))
         ktir.verify(again)
         assert alpha_equivalent(again, module)
+
+
+def test_figures_of_the_image() -> None:
+    """dataflowir checklist B3: what code generation makes of the example: slots, relocations, tables."""
+    roles = {"p": Role.INPUT, "q": Role.INPUT, "r": Role.OUTPUT}
+    launch = LaunchSpec(
+        "upper_env",
+        args=tuple(
+            ArgSpec(role, (16, 64), "float16", LinearLayout("float16"), name, position)
+            for position, (name, role) in enumerate(roles.items())
+        ),
+    )
+    built = build_image(split(ktir.parse(TEXT)), launch, ARCHITECTURE)
+    image = built.image
+    assert [symbol.id for symbol in image.symbols] == [-4, -5, -6, -7, -8, -9]
+    assert len(image.relocations) == 6
+    assert len({relocation.cell for relocation in image.relocations}) == 6
+    assert {image.symbols[relocation.slot].id for relocation in image.relocations} == set(range(-9, -3))
+    assert len(image.units) == 10
+    assert len(image.unit_programs) == 5
+    assert {memory.name: memory.used_bytes for memory in image.memories} == {
+        "ddr": 0,
+        "C0-l1": 1536,
+        "C1-l1": 1536,
+    }
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
