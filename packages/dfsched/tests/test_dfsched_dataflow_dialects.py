@@ -46,6 +46,8 @@ def problems(text: str) -> str:
 
 
 LINES = [
+    "vectorchain.constant_bitstream {value = [0x3c00, 0x0]} : vector<2xf16>",
+    "vectorchain.create_affine_mask {mask_set = affine_set<(d0) : (d0 - 3 >= 0)>} : vector<8xi1>",
     'dataflow.get_unit {name = "ddr", type = "ddr"} : index',
     'dataflow.get_local_unit %u0 {name = "prologue"} : index',
     "dataflow.create_group(%u0, %u1 : index, index) : index",

@@ -560,6 +560,8 @@ def test_coordinates_of_two_dimensions_are_constants() -> None:
     v1 = normalize_grid_to_1d.run(parse(text), PassContext(SAMPLE, Options(profile="v1")))
     module = dfir(ktir.print_module(v1))
     assert tables(module, "mnilu") == [[0, 2, 4, 1, 3, 5]]  # the last one is
+    both_corelets = dfir(program(nested(instances=2)).replace("%in[%j, 0]", "%in[%tid, 0]"))
+    assert [0, 1, 0, 1] in tables(both_corelets, "l1lu")  # units of two cores, corelet by corelet
     arithmetic = arith.DivUI | arith.RemUI | arith.MulI | arith.AddI
     assert not any(isinstance(op, arithmetic) for op in unit(module, "mnilu").walk())
 
