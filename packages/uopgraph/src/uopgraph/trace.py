@@ -26,6 +26,7 @@ import attrs
 from uopgraph.dtype import DType, dtypes
 from uopgraph.node import UOp
 from uopgraph.ops import Ops
+from uopgraph.origin import origin_of
 from uopgraph.pattern import PatternMatcher, Rule
 from uopgraph.render import dump
 from uopgraph.rewrite import BottomUpGate, graph_rewrite, observer
@@ -145,6 +146,7 @@ class Trace:
         self.spans: list[Span] = []
         self.groups: list[Group] = []
         self.fields: dict[int, Fields] = {}
+        self.origins: dict[int, str] = {}
         self._ids: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
         self._depth = 0
         self._start = time.perf_counter()
@@ -168,6 +170,9 @@ class Trace:
                 node.arg,
                 node.tag,
             )
+            origin = origin_of(node)
+            if origin is not None:
+                self.origins[fresh] = origin
         return self._ids[root]
 
     def node(self, number: int) -> UOp:

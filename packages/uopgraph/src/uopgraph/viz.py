@@ -18,6 +18,7 @@ from uopgraph.errors import UOpError
 from uopgraph.movement_sugar import sint
 from uopgraph.node import UOp
 from uopgraph.ops import GroupOp, Ops
+from uopgraph.origin import origin_of
 from uopgraph.render import infix, range_name
 from uopgraph.trace import RewriteRecord, Trace
 
@@ -161,6 +162,7 @@ class _Nodes:
             "dtype": node.dtype.name,
             "arg": _arg(node),
             "tag": "" if node.tag is None else repr(node.tag),
+            "origin": origin_of(node) or "",
             "shape": _shape(node),
             "ranges": " ".join(range_name(r) for r in node.ranges),
             "src": [self.number[s] for s in node.src],
