@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from dfsched.commands.check import check
 from dfsched.commands.compile import compile_command
 from dfsched.commands.device import device
 from dfsched.commands.disasm import disasm
@@ -22,6 +23,7 @@ def main() -> None:
     """Schedule KTIR kernels for dataflow accelerators."""
 
 
+main.add_command(check)
 main.add_command(compile_command)
 main.add_command(device)
 main.add_command(disasm)

@@ -120,6 +120,10 @@ def _declare_inputs(kernel: Func) -> Func:
 def _check(function: Func) -> None:
     """No operation of an earlier level may be left."""
     for op in function.walk():
-        dialect = op.name.partition(".")[0]
-        if dialect in _FORBIDDEN or op.name in _FORBIDDEN_OPS:
+        if is_of_an_earlier_level(op):
             raise LoweringError.at(op.location, f"DataflowIR still contains '{op.name}'")
+
+
+def is_of_an_earlier_level(op: Operation) -> bool:
+    """Whether an operation has no place in DataflowIR (dataflowir spec 0.5)."""
+    return op.name.partition(".")[0] in _FORBIDDEN or op.name in _FORBIDDEN_OPS
