@@ -182,6 +182,53 @@ def test_what_would_move_items_between_devices_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("n", [2, 4])
+def test_devices_that_do_not_fit_together(n: int) -> None:
+    """No devices, one twice, other devices on either side."""
+    a = array(8, 6)
+    for names in ((), ("cpu:0", "cpu:0"), ("cpu:0", 1)):
+        for call in (lambda names=names: Tensor(a).shard(names, 0), lambda names=names: Tensor(a).to(names)):
+            with pytest.raises(DeviceError, match="not the names of different devices"):
+                call()
+    x = sharded(a, n)
+    for other in (
+        Tensor(a).shard(("gpu:0", "gpu:1"), 0),
+        Tensor(a, device="cpu:0"),
+        Tensor(a, device="gpu:0"),
+    ):
+        with pytest.raises(DeviceError, match="all buffers must be on the same device"):
+            rangeify.schedule(x + other)
+    with pytest.raises(rangeify.AssignError, match="assign device mismatch"):
+        x[...] = Tensor(a)
+    np.testing.assert_array_equal((x + a).numpy(), a * 2)
+    moved = x.to(("gpu:0", "gpu:1")) + Tensor(a).shard(("gpu:0", "gpu:1"), 0)
+    np.testing.assert_array_equal(moved.numpy(), a * 2)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_functions_of_shards(n: int) -> None:
+    """What is made of many operations: gathers by arrays, joins, masks, products, the softmax of either axis."""
+    a = array(8, 8)
+    x, y = sharded(a, n), sharded(a, n, 1)
+    rows = np.array([5, 0, 5])
+    for value, want in (
+        (x[rows], a[rows]),
+        (y[rows], a[rows]),
+        (f.concatenate([x, x * 2], 1), np.concatenate([a, a * 2], 1)),
+        (f.stack([x, x + 1]), np.stack([a, a + 1])),
+        (x @ Tensor(a).shard(devices(n)), a @ a),
+        (y @ x, a @ a),
+        (x + Tensor.arange(8).cast("float32"), a + np.arange(8, dtype=np.float32)),
+        (x.bitcast("uint8"), a.view(np.uint8)),
+        (x.min(0) + x.prod(1), a.min(0) + a.prod(1)),
+    ):
+        np.testing.assert_array_equal(value.numpy(), want)
+    for axis in (0, 1):
+        np.testing.assert_allclose(f.softmax(x, axis).numpy().sum(axis), np.ones(8), rtol=1e-5)
+    x[x > 3] = 0
+    np.testing.assert_array_equal(x.numpy(), np.where(a > 3, 0, a))
+
+
+@pytest.mark.parametrize("n", [2, 4])
 def test_movement_within_shards(n: int) -> None:
     a = array(8, 6)
     x = sharded(a, n)

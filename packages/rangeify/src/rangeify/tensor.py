@@ -111,7 +111,7 @@ class Tensor:
 
     def to(self, device: str | Sequence[str]) -> Tensor:
         """The same value on another device, or whole on each of several; a constant is everywhere."""
-        target = device if isinstance(device, str) else tuple(device)
+        target = device if isinstance(device, str) else _several(device)
         if self.device is None or (self.device == target and self._uop.axis is None):
             return Tensor(self._uop)
         return Tensor(self._uop.copy_to_device(target))
@@ -121,6 +121,7 @@ class Tensor:
 
         The size of the axis must be a multiple of the number of devices (:class:`DeviceError`).
         """
+        devices = _several(devices)
         if len(devices) == 1:
             return self.to(devices[0])
         if axis is None:
@@ -705,6 +706,14 @@ def _mask(key: Any, device: Any) -> UOp | None:
         return key.uop if key.dtype is dtypes.bool else None
     array = key if isinstance(key, np.ndarray) and key.dtype == np.bool_ else None
     return None if array is None else _operand(array, device)
+
+
+def _several(devices: Sequence[str]) -> tuple[str, ...]:
+    """The names of several devices, each once."""
+    names = tuple(devices)
+    if not names or len(set(names)) < len(names) or not all(isinstance(d, str) for d in names):
+        raise DeviceError(f"not the names of different devices: {list(names)!r}", names)
+    return names
 
 
 def _is_operand(value: object) -> bool:

@@ -80,9 +80,19 @@ def _elementwise(x: UOp, sources: list[_Now]) -> Sharded:
     at = max(i for i, s in enumerate(sources) if isinstance(s, Sharded))
     last = sources[at]
     assert isinstance(last, Sharded)
+    _on_the_same(last.devices, x.op, sources)
     from_end = last.axis - len(x.src[at].shape)
     local = [_local(s, now, from_end, last.counter) for s, now in zip(x.src, sources, strict=True)]
     return attrs.evolve(last, value=x.rebuild(tuple(local)), axis=len(x.shape) + from_end)
+
+
+def _on_the_same(devices: tuple[str, ...], op: Ops, sources: list[_Now]) -> None:
+    """Raise :class:`DeviceError` when some operand is on other devices."""
+    places = [s.devices if isinstance(s, Sharded) else s.device for s in sources]
+    other = next((p for p in places if p is not None and p != devices), None)
+    if other is not None:
+        found = sorted({*devices, *((other,) if isinstance(other, str) else other)})
+        raise DeviceError(f"all buffers must be on the same device: {found} (in {op.name})", tuple(found))
 
 
 def _reduce(x: UOp, source: Sharded, config: Config) -> _Now:
@@ -206,6 +216,7 @@ def _visit(x: UOp, sources: list[_Now], config: Config) -> _Now:
     if x.op is Ops.STORE:
         target, value = x.src[0], sources[1]
         if isinstance(first, Sharded):
+            _on_the_same(first.devices, x.op, sources)
             return first.value.store(_local(x.src[1], value, first.axis - len(target.shape), first.counter))
         assert isinstance(first, UOp)
         assert isinstance(value, Sharded)
