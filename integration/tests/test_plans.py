@@ -15,13 +15,15 @@ import dfsched
 import ktir
 from dfsched import policies
 from dfsched.dialects.agen import CompositeLoadAndStore
-from dfsched.dialects.dataflow import ProgramUnit
+from dfsched.dialects.dataflow import GetUnit, ProgramUnit
 from dfsched.dialects.ktdf import Parallel, Pipeline
-from dfsched.dialects.ktdf_lowering import Await
+from dfsched.dialects.ktdf_lowering import Await, Signal
+from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
 from dfsched.passes.select_plan import program_facts
 from dfsched.tapering import Part, makespan
+from ktir.analysis import DefUse
 from ktir.dialects import func, scf
-from ktir.ir import symbol_name
+from ktir.ir import Value, symbol_name
 from spyresim import run_dataflow, run_device, run_ktir
 from spyresim.engine import Options
 from spyresim.testing.compute_kernels import SOFTMAX, chain, row_kernel
@@ -207,6 +209,63 @@ def test_credits_of_random_plans(cases: int) -> None:
             found = run_dataflow(made, arguments, options=Options(seed=seed)).outputs
             assert_same(found, wanted, f"{text} {sizes} {depths} {seed}")
     assert awaited >= 2 * cases
+
+
+def in_place(shape: tuple[int, ...], loop: int, load: int, store: int, grid: int = 1) -> str:
+    """``a = a + b`` by blocks of rows; blocks are loaded from, and stored to, some rows further down."""
+    text = kernel(shape, ADD, grid=grid, loop=loop)
+    text = text.replace(", %po: index", "").replace("construct_memory_view %po", "construct_memory_view %pa")
+    shifts = [
+        f"%d{n} = arith.constant {n} : index\n%r{n} = arith.addi %r, %d{n} : index" for n in {load, store}
+    ]
+    row = "%r = arith.muli %n, %rows : index"
+    text = text.replace(row, "\n".join([row, *shifts]))
+    text = text.replace("%va[%r", f"%va[%r{load}").replace("%vo[%r", f"%vo[%r{store}")
+    rows = shape[0] * grid * loop
+    return (
+        text.replace(f"{rows}x", f"{rows + 4}x")
+        .replace(f"[{rows},", f"[{rows + 4},")
+        .replace(f"-d0 + {rows - 1} >= 0", f"-d0 + {rows + 3} >= 0")
+    )
+
+
+def meetings(made: dfsched.Compiled) -> int:
+    """How often the unit that copies out meets the one that copies in."""
+    module = next(r.module for r in made.passes if r.name == "ktdf-to-ktdflowering")
+    uses = DefUse(module)
+    found = 0
+    for op in module.walk():
+        if isinstance(op, Signal):
+            kinds = {mapped_kind(unit, uses) for unit in op.units}
+            found += kinds == {"mnilu", "mnisu"}
+    return found
+
+
+def mapped_kind(unit: Value, uses: DefUse) -> str:
+    query = uses.definer(unit)
+    assert isinstance(query, QueryMap)
+    mapping = uses.definer(query.map)
+    assert isinstance(mapping, DefImmutableMapping)
+    handle = uses.definer(mapping.values[0])
+    assert isinstance(handle, GetUnit)
+    return handle.kind.value
+
+
+@pytest.mark.parametrize("pins", [{"tile_sizes": (2, 1)}, {"tile_sizes": (3, 2), "buffer_depths": 3}])
+@pytest.mark.parametrize(("loop", "load", "store"), [(1, 0, 0), (3, 0, 0), (3, 1, 1), (3, 0, 4), (3, 4, 0)])
+def test_in_place(loop: int, load: int, store: int, pins: dict[str, object]) -> None:
+    """What every iteration changes in place waits for no other one; what it hands to another one does."""
+    made = compiled(in_place((4, 256), loop, load, store), "spyre", **pins)
+    arguments = random_arguments(made.source, 3)
+    wanted = expected(made, arguments)
+    for seed in (None, 0):
+        assert_same(
+            run_dataflow(made, arguments, options=Options(seed=seed)).outputs, wanted, f"order {seed}"
+        )
+    if load == store and (loop == 1 or pins["tile_sizes"] == (2, 1)):
+        assert meetings(made) == 0
+    elif load != store:
+        assert meetings(made) > 0
 
 
 def test_both_corelets_work() -> None:

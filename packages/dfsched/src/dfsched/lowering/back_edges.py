@@ -9,6 +9,9 @@ guard: the two meet behind the store in every iteration, which always pairs up. 
 the loops count that an address depends on, and each of them must be beyond its first (before its last)
 iteration: the text of the published version, which deadlocks where an inner loop sends more than the queues
 hold.
+
+There is no back edge (but under `BackedgeGuard.AND`) where every iteration stores what it loads itself, and
+nothing else (`in_place`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from attrs import frozen
 
 from dfsched.dialects.ktdf import DataTransfer, Parallel, Pipeline, SelectMemref, Stage
 from dfsched.dialects.ktdf_lowering import Signal
+from dfsched.lowering.in_place import is_in_place
 from dfsched.lowering.meetings import may_alias, memory_of, origin
 from dfsched.lowering.stage_graph import local_edges
 from ktir.analysis import DefUse
@@ -101,7 +105,7 @@ def carried(pipeline: Pipeline, uses: DefUse, guard: BackedgeGuard) -> list[Back
                 needed = tuple(_dependent(loads, load, store, uses))
                 if needed:
                     found.append(BackEdge(store, load, needed))
-            elif around:
+            elif around and not is_in_place(pipeline, store, load, uses):
                 found.append(BackEdge(store, load, _guards(around, uses)))
     return found
 

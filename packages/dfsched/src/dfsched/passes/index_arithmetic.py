@@ -9,6 +9,7 @@ from attrs import frozen
 from dfsched.passes.ir_tools import Definitions, post_order
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
+from ktir.analysis import DefUse
 from ktir.attributes import IntegerAttr
 from ktir.dialects import affine, arith, ktdp
 from ktir.ir import Operation, Value
@@ -31,7 +32,7 @@ AFFINE = (
 __all__ = ["Leaves", "constant_value", "depends_on", "expand", "expand_subscripts", "leaves_of"]
 
 
-def constant_value(value: Value, definitions: Definitions) -> int | None:
+def constant_value(value: Value, definitions: DefUse) -> int | None:
     """The number behind an index or integer constant, None for anything else."""
     match definitions.definer(value):
         case arith.Constant(value=IntegerAttr(value=number)):
@@ -40,7 +41,7 @@ def constant_value(value: Value, definitions: Definitions) -> int | None:
             return None
 
 
-def expand(value: Value, definitions: Definitions) -> tuple[AffineExpr, tuple[Value, ...]]:
+def expand(value: Value, definitions: DefUse) -> tuple[AffineExpr, tuple[Value, ...]]:
     """The value as an affine expression over leaves: what is not affine index arithmetic.
 
     Divisions and remainders are taken as floor divisions: exact for operands that are not negative, which
@@ -61,7 +62,7 @@ def expand(value: Value, definitions: Definitions) -> tuple[AffineExpr, tuple[Va
     return known[value].replace(renumbered, ()), tuple(used)
 
 
-def _expanded(value: Value, definitions: Definitions, known: Mapping[Value, AffineExpr]) -> AffineExpr | None:
+def _expanded(value: Value, definitions: DefUse, known: Mapping[Value, AffineExpr]) -> AffineExpr | None:
     """The expression of one value over those of its operands; None for a leaf."""
     if not isinstance(value.type, IndexType):
         return None
@@ -99,7 +100,7 @@ def _is_positive(expr: AffineExpr) -> bool:
     return isinstance(expr, Const) and expr.value > 0
 
 
-def expand_subscripts(subscripts: Subscripts, definitions: Definitions) -> Subscripts:
+def expand_subscripts(subscripts: Subscripts, definitions: DefUse) -> Subscripts:
     """Subscripts over leaves (for questions, see `expand`)."""
     return subscripts.replaced(lambda value: expand(value, definitions)).canonical()
 
