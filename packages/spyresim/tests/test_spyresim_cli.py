@@ -302,29 +302,89 @@ class TestVerify:
         assert result.exit_code == 1
         assert "error:" in result.stderr
 
-    def test_a_pass_that_breaks_the_kernel(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first pass that differs and the smallest differing element are named."""
-        original = next(p for p in pipeline.PASSES if p.name == "path-expansion")
-
-        def broken(module: Any, context: Any) -> Any:
-            with ktir.edit(original.run(module, context)) as editor:
-                for node in list(editor.walk(arith.AddF)):
-                    a, b = node.operands
-                    new = arith.SubF.create((a, b), (a.type,))
-                    editor.insert_before(node, new)
-                    editor.replace(node, list(new.results))
-            return editor.module
-
-        passes = tuple(
-            attrs.evolve(p, run=broken) if p.name == "path-expansion" else p for p in pipeline.PASSES
-        )
-        monkeypatch.setattr(pipeline, "PASSES", passes)
+    @pytest.mark.parametrize(
+        ("name", "where"),
+        [
+            ("path-expansion", "after pass 'path-expansion'"),
+            ("ktdflowering-to-dfir", "after pass 'ktdflowering-to-dfir'"),
+            ("wrap-program-dfir", "after pass 'wrap-program-dfir'"),
+        ],
+    )
+    def test_a_pass_that_breaks_the_kernel(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, name: str, where: str
+    ) -> None:
+        """The first pass that differs, the smallest differing element, and what wrote it are named."""
+        breaks(monkeypatch, name, subtract)
         result = call("verify", "add.mlir", "--device", "sample", "--quiet")
         assert result.exit_code == 1
-        assert (
-            "kernel 'shifted_add' (seed 0) after pass 'path-expansion': output 'c' at [0, 0]: expected"
-            in result.stderr
-        )
+        assert f"kernel 'shifted_add' (seed 0) {where}: output 'c' at [0, 0]: expected" in result.stderr
+        assert re.search(r"\(24\d\d\d elements differ\); written by '", result.stderr)
+        writer = result.stderr.split("; written by ")[1].splitlines()[0]
+        assert re.search(r"tile 0.* at .*:\d+:\d+$", writer), writer
+        if name == "path-expansion":
+            assert writer.startswith("'ktdf.data_transfer'"), writer
+        else:
+            assert writer.startswith("'agen.composite_load_and_store', tile 0, unit C0-mnisu"), writer
+
+    @pytest.mark.parametrize("name", ["path-expansion", "ktdflowering-to-dfir"])
+    def test_a_pass_whose_result_cannot_be_executed(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """Not executable is not verified: the level fails, whatever comes after it."""
+        original = next(p for p in pipeline.PASSES if p.name == name)
+        foreign: list[Any] = []
+
+        def broken(module: Any, context: Any) -> Any:
+            good = original.run(module, context)
+            foreign.append(good)
+            return good
+
+        breaks(monkeypatch, name, lambda module: module)
+        from spyresim import dataflow_level, schedule_level, verification
+
+        def refuse(*arguments: Any, **options: Any) -> Any:
+            if options.get("module") is not None and wanted(options["module"]):
+                raise IndexError("list index out of range")
+            return runner(*arguments, **options)
+
+        def wanted(module: Any) -> bool:
+            return verification.is_sequential(module) == (name == "path-expansion")
+
+        if name == "path-expansion":
+            runner = schedule_level.run_schedule
+            monkeypatch.setattr(verification, "run_schedule", refuse)
+        else:
+            runner = dataflow_level.run_dataflow
+            monkeypatch.setattr(dataflow_level, "run_dataflow", refuse)
+        result = call("verify", "add.mlir", "--device", "sample", "--quiet")
+        assert result.exit_code == 1
+        assert "not executable: IndexError: list index out of range" in result.stderr
+
+
+def breaks(monkeypatch: pytest.MonkeyPatch, name: str, damage: Any) -> None:
+    """Replace a pass by one that damages its result."""
+    original = next(p for p in pipeline.PASSES if p.name == name)
+
+    def broken(module: Any, context: Any) -> Any:
+        return damage(original.run(module, context))
+
+    passes = tuple(attrs.evolve(p, run=broken) if p is original else p for p in pipeline.PASSES)
+    monkeypatch.setattr(pipeline, "PASSES", passes)
+
+
+def subtract(module: Any) -> Any:
+    """The module with subtractions in place of additions."""
+    with ktir.edit(module) as editor:
+        for node in list(editor.walk(arith.AddF)):
+            a, b = node.operands
+            new = arith.SubF.create((a, b), (a.type,))
+            editor.insert_before(node, new)
+            editor.replace(node, list(new.results))
+        if not list(editor.walk(arith.SubF)):
+            text = ktir.print_module(module)
+            assert "binary_operator add" in text
+            return ktir.parse(text.replace("binary_operator add", "binary_operator sub"))
+    return editor.module
 
 
 def test_device_level_without_the_interpreter(here: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfsched import Architecture, Compiled, load_architecture
+from ktir.dialects.builtin import Module
 from ktir.dtypes import element_type
 from ktir.interface import Argument, ArgumentKind, ConstantBuffer, Role, constant_buffers
 from ktir.layout import layout_from_json
@@ -22,12 +23,14 @@ from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, read_launch_spe
 from spyresim.arguments import Binding, bind
 from spyresim.constant_addresses import ConstantAddresses
 from spyresim.dataflow import USUAL_STARTS, ConstantStarts, DataflowFiles, kernel_program
+from spyresim.dataflow.files import GLOBAL
 from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
 from spyresim.engine import Machine as Device
 from spyresim.engine import Options as EngineOptions
 from spyresim.errors import ArgumentError, UnsupportedError, require
 from spyresim.report import Counters, Report, Result
+from spyresim.watch import Watch
 
 __all__ = ["run_dataflow"]
 
@@ -43,6 +46,8 @@ def run_dataflow(
     device: Architecture | str | Path | None = None,
     options: EngineOptions | None = None,
     constant_starts: ConstantStarts = USUAL_STARTS,
+    module: Module | None = None,
+    watch: Watch | None = None,
 ) -> Result:
     """Execute the DataflowIR of one compiled kernel.
 
@@ -54,6 +59,8 @@ def run_dataflow(
         constant_starts: what constant start addresses count, for DataflowIR of other tools.
         options: strictness, seed, trace of the engine. With `time_only`, arrays may be left out, and there
             are no outputs.
+        module: of a compiled kernel, the DataflowIR to run (the result of one of its passes).
+        watch: is told who writes an element.
 
     Returns:
         outputs by argument name; `report.cycles`, and `report.details` with the outcome of the engine.
@@ -67,9 +74,11 @@ def run_dataflow(
     require("run_dataflow", "args", args, Mapping, NoneType)
     require("run_dataflow", "device", device, Architecture, str, Path, NoneType)
     require("run_dataflow", "options", options, EngineOptions, NoneType)
+    require("run_dataflow", "module", module, Module, NoneType)
     buffers: tuple[ConstantBuffer, ...] = ()
     if isinstance(compiled, Compiled):
-        files, spec = DataflowFiles.of(compiled.dataflow_ir), compiled.spyrecode.launch
+        modules = compiled.dataflow_ir if module is None else {GLOBAL: module}
+        files, spec = DataflowFiles.of(modules), compiled.spyrecode.launch
         architecture = compiled.architecture
         buffers = constant_buffers(compiled.source, compiled.kernel)
     else:
@@ -89,8 +98,10 @@ def run_dataflow(
     blocks: dict[int, Bytes] = {}
     if not options.time_only:
         blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
+    if watch is not None:
+        watch.locate(binding.buffers)
     machine = Device(architecture)
-    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options, program.sources)
+    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options, program.sources, watch)
     outputs = {
         buffer.name: binding.output(buffer, blocks[buffer.address][: buffer.size])
         for buffer in binding.buffers

@@ -39,6 +39,7 @@ from spyresim.sequential.structured import STRUCTURED
 from spyresim.sequential.tensors import TENSORS
 from spyresim.sequential.turns import Schedule, Turns
 from spyresim.sequential.work import Work
+from spyresim.watch import Watch
 
 __all__ = ["KTIR_HANDLERS", "RunOptions", "run_bound", "run_ktir", "with_switches"]
 
@@ -206,6 +207,7 @@ def run_bound(
     scratchpad: Bank | None = None,
     turns: Turns[Any] | None = None,
     checks: Checks = STRICT,
+    watch: Watch | None = None,
 ) -> Result:
     """Execute a kernel on bound arguments with a table of handlers.
 
@@ -231,6 +233,9 @@ def run_bound(
             raise UnsupportedError(f"views at constant addresses that overlap: {error}") from error
         if buffer.data is not None:
             bank.write_bytes(0, 0, buffer.data)
+    watched = None if watch is None else watch.locate(binding.buffers)
+    if watch is not None and watched is not None and watch.address is not None:
+        device.allocation(watched.name).bank.watched = watch.address - watched.address
     structure = _Structure(module)
     if scratchpad is None:
         scratchpad = Bank("scratchpad", tiles, machine.scratchpad_bytes, machine.stick_bytes, grain=grain)
@@ -264,6 +269,8 @@ def run_bound(
         for buffer in binding.buffers
         if buffer.is_output and buffer.resident is None
     }
+    if watch is not None and watched is not None:
+        watch.writer = device.allocation(watched.name).bank.writer
     run.counters.operations.update(run.work.executed())
     work = run.work if level == "ktir" else None
     cost = work.cost() if work is not None else None

@@ -25,6 +25,7 @@ from spyresim.ktir_level import KTIR_HANDLERS, run_bound, with_switches
 from spyresim.report import Result
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Interpreter
 from spyresim.sequential.schedule import SCHEDULE, Hardware
+from spyresim.watch import Watch
 
 __all__ = ["SCHEDULE_HANDLERS", "Interface", "interface_of", "run_schedule"]
 
@@ -57,6 +58,7 @@ def run_schedule(
     architecture: Architecture | None = None,
     machine: Machine | None = None,
     budget: int = DEFAULT_BUDGET,
+    watch: Watch | None = None,
 ) -> Result:
     """Execute ScheduleIR or KTDFLow sequentially.
 
@@ -69,6 +71,7 @@ def run_schedule(
             moved into programs.
         architecture: default that of the compiled kernel, or the device that the module declares.
         machine: default that of the architecture; the module's own switches win.
+        watch: is told who writes an element.
 
     Raises:
         what `run_ktir` raises; `dfsched.ArchitectureError` if there is no device.
@@ -99,7 +102,17 @@ def run_schedule(
         run.cache[Hardware] = Hardware(device, run, tiles)
 
     kernel = find_function(module, interface.kernel)
-    return run_bound(module, kernel, binding, SCHEDULE_HANDLERS, "schedule", budget, prepare, OWNERSHIP_BYTES)
+    return run_bound(
+        module,
+        kernel,
+        binding,
+        SCHEDULE_HANDLERS,
+        "schedule",
+        budget,
+        prepare,
+        OWNERSHIP_BYTES,
+        watch=watch,
+    )
 
 
 def _own_interface(module: Module) -> Interface:

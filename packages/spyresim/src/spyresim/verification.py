@@ -24,36 +24,51 @@ from ktir.interface import Argument
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
 from spyrert.errors import SpyreError
-from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError, require
+from spyresim.errors import ArgumentError, ExecutionFault, Site, SpyresimError, require
 from spyresim.ktir_level import run_ktir
 from spyresim.meaning.formats import Array
 from spyresim.reassociation import Reassociation
 from spyresim.report import Result
 from spyresim.schedule_level import Interface, interface_of, run_schedule
+from spyresim.watch import Watch
 
 __all__ = ["Difference", "LevelOutcome", "Verification", "differences", "random_arguments", "verify"]
 
 
 @attrs.frozen
 class Difference:
-    """`count` elements of an output differ; `index` is the first of them in row-major order."""
+    """`count` elements of an output differ; `index` is the first of them in row-major order.
+
+    `writer` is what wrote that element last, where that is known.
+    """
 
     output: str
     index: tuple[int, ...]
     expected: str
     got: str
     count: int
+    writer: Site | None = None
 
     def __str__(self) -> str:
         more = "" if self.count == 1 else f" ({self.count} elements differ)"
-        return f"output '{self.output}' at {list(self.index)}: expected {self.expected}, got {self.got}{more}"
+        return (
+            f"output '{self.output}' at {list(self.index)}: expected {self.expected}, got {self.got}{more}"
+            + ("" if self.writer is None else f"; written by {_described(self.writer)}")
+        )
+
+
+def _described(site: Site) -> str:
+    """An operation with its place."""
+    place = None if site.location is None else site.location.file_line_column()
+    return f"{site}" + ("" if place is None else f" at {place[0]}:{place[1]}:{place[2]}")
 
 
 @attrs.frozen
 class LevelOutcome:
     """One execution: `level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``.
 
-    `after` names the pass for level ``"schedule"``; `error` is what went wrong instead of giving outputs.
+    `after` names the pass whose result was executed, None for what the compilation gave in the end; `error`
+    is what went wrong instead of giving outputs.
     """
 
     level: str
@@ -248,19 +263,20 @@ def _verify(
     previous: Module | None = None
     rounding: Reassociation | None = None
     for result in compiled.passes:
-        if not is_sequential(result.module):
-            continue
         if result.module is previous:  # the pass changed nothing
             note(attrs.evolve(outcomes[-1], after=result.name))
             continue
         previous = result.module
+        if not is_sequential(result.module):
+            note(_after_lowering(compiled, arguments, meaning, result))
+            continue
         if rounding is None and (rounding := Reassociation.of(result.module)) is not None:
             outcome, meaning = _reassociated(compiled, interface, arguments, meaning, result, rounding)
             note(outcome)
             continue
         note(_after_pass(compiled, interface, arguments, meaning, result))
-    note(_outcome("dataflow", None, meaning, lambda: _run_dataflow(compiled, arguments)))
-    note(_outcome("device", None, meaning, lambda: _run_device(compiled, arguments)))
+    note(_outcome("dataflow", None, meaning, lambda watch: _run_dataflow(compiled, arguments, watch)))
+    note(_outcome("device", None, meaning, lambda _: _run_device(compiled, arguments)))
     return Verification(compiled.kernel, seed, tuple(outcomes))
 
 
@@ -271,10 +287,19 @@ def _after_pass(
     meaning: Result,
     result: PassResult,
 ) -> LevelOutcome:
-    def run() -> Result:
-        return run_schedule(compiled, arguments, module=result.module, interface=interface)
+    def run(watch: Watch | None) -> Result:
+        return run_schedule(compiled, arguments, module=result.module, interface=interface, watch=watch)
 
     return _outcome("schedule", result.name, meaning, run)
+
+
+def _after_lowering(
+    compiled: dfsched.Compiled, arguments: Mapping[str, object], meaning: Result, result: PassResult
+) -> LevelOutcome:
+    def run(watch: Watch | None) -> Result:
+        return _run_dataflow(compiled, arguments, watch, result.module)
+
+    return _outcome("dataflow", result.name, meaning, run)
 
 
 def _reassociated(
@@ -291,9 +316,9 @@ def _reassociated(
     """
     found = meaning
 
-    def run() -> Result:
+    def run(watch: Watch | None) -> Result:
         nonlocal found
-        found = run_schedule(compiled, arguments, module=result.module, interface=interface)
+        found = run_schedule(compiled, arguments, module=result.module, interface=interface, watch=watch)
         return found
 
     outcome = _outcome("schedule", result.name, meaning, run, rounding)
@@ -308,7 +333,9 @@ def _reassociated(
             "schedule",
             result.name,
             wanted,
-            lambda: run_schedule(compiled, small, module=result.module, interface=interface),
+            lambda watch: run_schedule(
+                compiled, small, module=result.module, interface=interface, watch=watch
+            ),
         )
         outcome = again if not again.agrees else outcome
     return outcome, found
@@ -321,10 +348,15 @@ def _small_integers(value: object) -> object:
     return np.asarray(np.sign(value.astype(np.float64))).astype(value.dtype)
 
 
-def _run_dataflow(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:
+def _run_dataflow(
+    compiled: dfsched.Compiled,
+    arguments: Mapping[str, object],
+    watch: Watch | None,
+    module: Module | None = None,
+) -> Result:
     from spyresim.dataflow_level import run_dataflow
 
-    return run_dataflow(compiled, arguments)
+    return run_dataflow(compiled, arguments, module=module, watch=watch)
 
 
 def _run_device(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:
@@ -363,12 +395,19 @@ def _outcome(
     level: str,
     after: str | None,
     meaning: Result,
-    run: Callable[[], Result],
+    run: Callable[[Watch | None], Result],
     rounding: Reassociation | None = None,
 ) -> LevelOutcome:
+    """Run, and compare; if something differs, run again to see who wrote the first element that does."""
     try:
-        result = run()
+        result = run(None)
     except (SpyresimError, KtirError, dfsched.DfschedError, SpyreError) as error:
         return LevelOutcome(level, after, error=f"{type(error).__name__}: {error}")
+    except Exception as error:  # IR that no check has refused, and that an executor trips over
+        return LevelOutcome(level, after, error=f"not executable: {type(error).__name__}: {error}")
     difference = differences(meaning.outputs, result.outputs, rounding)
+    if difference is not None and level != "device":
+        watch = Watch(difference.output, difference.index)
+        run(watch)
+        difference = attrs.evolve(difference, writer=watch.writer)
     return LevelOutcome(level, after, difference, cycles=result.report.cycles)

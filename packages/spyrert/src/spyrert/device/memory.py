@@ -199,9 +199,14 @@ class TranslatedMemory:
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of a range inside one segment."""
-        region_id, offset = self.translate(address, size)
+        _, offset = self.translate(address, size)
         self.bytes_read += size
         self.sticks_read += _sticks(offset, size)
+        return self.peek(address, size)
+
+    def peek(self, address: int, size: int) -> bytes:
+        """`read` by an observer: it counts for nothing."""
+        region_id, offset = self.translate(address, size)
         region = self.regions[region_id]
         if not self._pages:
             return region.read(offset, size).tobytes()

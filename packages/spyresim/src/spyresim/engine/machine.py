@@ -32,6 +32,7 @@ from spyresim.engine.time_only import TimeExecutor
 from spyresim.engine.trace import Trace
 from spyresim.engine.values import Scalar, Ticks
 from spyresim.errors import ControlFault, QueueFault, Site, UnsupportedError
+from spyresim.watch import Watch
 
 BUSY = ""
 """What a unit does that does not wait, among its reasons to wait."""
@@ -92,16 +93,18 @@ class Machine:
         memory: GlobalMemory,
         options: Options = DEFAULT_OPTIONS,
         sources: Mapping[str, Sequence[Site]] = NO_SOURCES,
+        watch: Watch | None = None,
     ) -> Outcome:
         """Run a kernel whose relocated `cells` are filled in.
 
-        `sources` names what the instructions of unit programs were made from, by label, for faults.
+        `sources` names what the instructions of unit programs were made from, by label, for faults; `watch`
+        is told who writes its element.
 
         Raises `spyresim.SpyresimError` subclasses for everything that goes wrong, and whatever `memory`
         raises for illegal accesses.
         """
         check_fit(image, self.architecture)
-        return _Run(self, image, cells, memory, options, sources).run()
+        return _Run(self, image, cells, memory, options, sources, watch).run()
 
     def scratchpad(self, image: im.Image, memory: im.Memory) -> Scratchpads:
         """The scratchpads of a kind and corelet, of the size that the device has, made at first use.
@@ -126,6 +129,7 @@ class _Run:
         memory: GlobalMemory,
         options: Options,
         sources: Mapping[str, Sequence[Site]],
+        watch: Watch | None,
     ) -> None:
         self.machine = machine
         self.image = image
@@ -148,6 +152,7 @@ class _Run:
             options.strict,
             self.trace,
             sources,
+            watch,
         )
         kind = TimeExecutor if options.time_only else Executor
         self.executor = kind(self.context, options.max_instructions, options.max_bytes)

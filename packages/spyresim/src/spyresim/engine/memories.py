@@ -85,8 +85,14 @@ def at_site(site: Site) -> Iterator[None]:
         raise attrs.evolve(fault, site=site) from fault
 
 
-def load_global(memory: GlobalMemory, base: Scalar, rows: int, footprint: Footprint) -> Array:
-    """What a footprint holds from every row's base on: uint8 of shape (rows, bytes)."""
+def load_global(
+    memory: GlobalMemory, base: Scalar, rows: int, footprint: Footprint, *, observing: bool = False
+) -> Array:
+    """What a footprint holds from every row's base on: uint8 of shape (rows, bytes).
+
+    `observing`: the simulator looks, not the program; a memory that counts has ``peek`` for that.
+    """
+    read = getattr(memory, "peek", memory.read) if observing else memory.read
     starts = spread(base, rows)
     out = np.empty((rows, footprint.size), np.uint8)
     for run in footprint.runs:
@@ -99,7 +105,7 @@ def load_global(memory: GlobalMemory, base: Scalar, rows: int, footprint: Footpr
             out[:, part] = block[at[:, None] + np.arange(run.size)]
             continue
         for row, start in enumerate(starts.tolist()):
-            out[row, part] = np.frombuffer(memory.read(start + run.offset, run.size), np.uint8)
+            out[row, part] = np.frombuffer(read(start + run.offset, run.size), np.uint8)
     return out
 
 

@@ -43,6 +43,7 @@ from spyresim.engine.values import (
 )
 from spyresim.engine.vectors import Lanes
 from spyresim.errors import BudgetFault, ControlFault, Site, UnsupportedError
+from spyresim.watch import Watch
 
 
 @attrs.define(eq=False)
@@ -60,6 +61,7 @@ class Context:
     trace: Trace | None
     sources: Mapping[str, Sequence[Site]] = attrs.Factory(dict)
     """What every instruction of a unit program was made from, by its label, where that is known."""
+    watch: Watch | None = None
     epoch: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -322,8 +324,10 @@ class Executor:
         if memory_class is im.MemoryClass.SCRATCHPAD:
             races.scratchpad(place, actor, clock, base, footprint, deed)
             return
-        with at_site(site):
-            before = None if data is None else load_global(self.context.memory, base, len(gang), footprint)
+        before = None
+        if data is not None:
+            with at_site(site):
+                before = load_global(self.context.memory, base, len(gang), footprint, observing=True)
         races.device_memory(actor, clock, gang.cores, base, footprint, deed, data, before)
 
     def pad_number(self, index: int) -> int:
@@ -367,11 +371,24 @@ class Executor:
                 self.context.bytes_written += len(gang) * footprint.size
                 with at_site(site):
                     store_global(self.context.memory, base, footprint, data)
+                self._watch(gang, base, footprint, site)
             case im.MemoryClass.SCRATCHPAD:
                 pad = self.context.scratchpads[place.index]
                 pad.store(place.cores, place.core_slice, base, footprint, data, self.context.epoch, site)
             case _:
                 self.registers_of(gang, place.index).store(base, footprint, data, site)
+
+    def _watch(self, gang: Gang, base: Scalar, footprint: Footprint, site: Site) -> None:
+        """Note who writes the watched bytes last."""
+        watch = self.context.watch
+        if watch is None or watch.address is None:
+            return
+        starts = spread(base, len(gang))
+        for run in footprint.runs:
+            low = starts + run.offset
+            for row in np.flatnonzero((low <= watch.address) & (watch.address < low + run.size)).tolist():
+                name = self.row_names(gang)[row]
+                watch.writer = attrs.evolve(site, unit=name, tile=int(gang.cores[row]))
 
     def transfer(
         self, cohort: Cohort, gang: Gang, copy: Copy, source: Pattern, target: Pattern, site: Site

@@ -129,6 +129,9 @@ class Bank(Memory):
         self.order: OrderShadow | None = None
         self.meter: Meter | None = None
         self.forgiving = False
+        self.watched: int | None = None
+        """A byte of the first instance whose last writer is noted in `writer`."""
+        self.writer: Site | None = None
         self._numbered = numbered
         self._held = 0
         self._windows: dict[tuple[Nest, np.dtype[Any]], Array] = {}
@@ -206,8 +209,16 @@ class Bank(Memory):
             self.meter(access, sticks, True)
         self._claim(access, sticks)
         self._scatter(access, data)
+        if self.watched is not None:
+            self._note_writer(access, self.watched)
         if not isinstance(pattern, Nest) or self._overlapping(access):
             self._check_conflict(access, data)
+
+    def _note_writer(self, access: Access, byte: int) -> None:
+        places = self._element_places(access) * access.item
+        hit = ((places <= byte) & (byte < places + access.item)).reshape(len(access.tiles), -1).any(axis=1)
+        for position in np.flatnonzero(hit).tolist():
+            self.writer = access.site(int(access.tiles[position]))
 
     def _overlapping(self, access: Access) -> bool:
         """Whether the byte ranges of two tiles meet."""
