@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import ktir
 from spyresim import ExecutionFault, run_ktir
+from spyresim.cli import main
 from spyresim.testing import text as k
 
 RNG = np.random.default_rng(11)
@@ -175,3 +178,26 @@ def test_reduce_scatter_then_gather_is_reduce() -> None:
         joined[team] = np.concatenate(list(scattered[team]))
     assert np.array_equal(joined, total)
     assert math.prod(scattered.shape) * SIZE == math.prod(p.shape)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    """``spyresim run --proposed`` takes files with them; without, the message says how."""
+    module = kernel(delivery("gather", "gather_dimensions = [0]", (32, 12)), (32, 12))
+    (tmp_path / "k.mlir").write_text(ktir.print_module(module))
+    p = data()
+    np.save(tmp_path / "p.npy", p)
+    call = [
+        "run",
+        str(tmp_path / "k.mlir"),
+        "-a",
+        f"p=@{tmp_path / 'p.npy'}",
+        "--save",
+        f"q={tmp_path / 'q.npy'}",
+    ]
+    refused = CliRunner().invoke(main, call)
+    assert refused.exit_code == 1
+    assert "--proposed" in refused.stderr
+    done = CliRunner().invoke(main, [*call, "--proposed"])
+    assert done.exit_code == 0, done.output
+    assert np.array_equal(np.load(tmp_path / "q.npy"), outputs(module, p))
+    assert CliRunner().invoke(main, [*call, "--proposed", "--level", "device"]).exit_code == 2

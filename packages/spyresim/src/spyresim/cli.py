@@ -205,6 +205,7 @@ def load_array(path: str) -> np.ndarray[Any, Any]:
 @click.option("--strict", is_flag=True, help="Level ktir: what only lockstep orders is an error.")
 @click.option("--schedule", type=click.Choice(SCHEDULES), help="Level ktir: how tiles advance.")
 @click.option("--cost", is_flag=True, help="Level ktir: print the roofline.")
+@click.option("--proposed", is_flag=True, help="Level ktir: accept proposed inter-tile deliveries.")
 @click.option(
     "--time-only", is_flag=True, help="Level dataflow: simulate the time alone; arrays may be left out."
 )
@@ -224,6 +225,7 @@ def run(
     strict: bool,
     schedule: str | None,
     cost: bool,
+    proposed: bool,
     time_only: bool,
     trace: Path | None,
     report: Path | None,
@@ -234,8 +236,8 @@ def run(
         chosen = Level.DATAFLOW if level is None else chosen
         if chosen is not Level.DATAFLOW or saves or expects:
             raise click.UsageError("--time-only is for level dataflow, and has no outputs to save or compare")
-    if chosen is not Level.KTIR and (strict or schedule or cost):
-        raise click.UsageError("--strict, --schedule and --cost are for level ktir")
+    if chosen is not Level.KTIR and (strict or schedule or cost or proposed):
+        raise click.UsageError("--strict, --schedule, --cost and --proposed are for level ktir")
     targets = parse_assignments(saves, "--save")
     engine: EngineSwitches = {
         "trace": trace is not None or (report is not None and report.suffix != ".json"),
@@ -249,7 +251,7 @@ def run(
             compiled = None
         elif chosen is Level.KTIR:
             options: RunOptions = {"strict": strict, "schedule": schedule or SCHEDULES[0]}
-            result, compiled = _run_ktir(path, function, values, seed, device, options), None
+            result, compiled = _run_ktir(path, function, values, seed, device, proposed, options), None
         else:
             result, compiled = _run_file(path, function, values, seed, chosen, device, engine)
         if cost:
@@ -265,6 +267,7 @@ def _run_ktir(
     values: dict[str, object],
     seed: int | None,
     device: str | None,
+    proposed: bool,
     options: RunOptions,
 ) -> Result:
     from spyresim.ktir_level import run_ktir
@@ -274,7 +277,7 @@ def _run_ktir(
         from dfsched import load_architecture
 
         machine = load_architecture(device).machine()
-    module = _load(path)
+    module = _load(path, proposed)
     return run_ktir(module, function, _filled(module, function, values, seed), machine, **options)
 
 
@@ -307,10 +310,10 @@ def _run_file(
     return result, compiled
 
 
-def _load(path: Path) -> Module:
+def _load(path: Path, proposed: bool = False) -> Module:
     import ktir
 
-    module = ktir.load(path)
+    module = ktir.load(path, ktir.Context(proposed=proposed))
     ktir.verify(module)
     return module
 
