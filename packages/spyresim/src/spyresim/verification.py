@@ -35,6 +35,18 @@ from spyresim.watch import Watch
 __all__ = ["Difference", "LevelOutcome", "Verification", "differences", "random_arguments", "verify"]
 
 
+STUMBLES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""How an executor fails on IR that breaks rules which no check has enforced."""
+
+
 @attrs.frozen
 class Difference:
     """`count` elements of an output differ; `index` is the first of them in row-major order.
@@ -403,7 +415,7 @@ def _outcome(
         result = run(None)
     except (SpyresimError, KtirError, dfsched.DfschedError, SpyreError) as error:
         return LevelOutcome(level, after, error=f"{type(error).__name__}: {error}")
-    except Exception as error:  # IR that no check has refused, and that an executor trips over
+    except STUMBLES as error:
         return LevelOutcome(level, after, error=f"not executable: {type(error).__name__}: {error}")
     difference = differences(meaning.outputs, result.outputs, rounding)
     if difference is not None and level != "device":
