@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import dfsched
 import ktir
 from spyresim import run_dataflow, run_ktir
-from spyresim.engine import Options
+from spyresim.engine import Options, Outcome
 from spyresim.engine.trace import Access
 from spyresim.report import Result
 from spyresim.report_files import to_html, units_of, write_trace
@@ -202,7 +202,7 @@ def test_the_page_is_whole_and_needs_nothing_else(traced: Result, compiled: dfsc
     checker.feed(text)
     assert checker.stack == []
     assert checker.titles == [
-        "Roofline", "Units", "Timeline", "Scratchpad", "Counters", "IR after each pass",
+        "Bounds", "Roofline", "Units", "Timeline", "Scratchpad", "Counters", "IR after each pass",
     ]  # fmt: skip
     assert not re.search(r"(src|href)\s*=|url\(|@import|https?://", text)
     panes = [attributes for tag, attributes in checker.seen if attributes.get("class") == "pane"]
@@ -235,3 +235,27 @@ def test_work_and_bounds(traced: Result) -> None:
     assert engine.bound_cycles == -(-2 * A.nbytes * 5 // 1024)
     assert engine.compute_bound_cycles == A.size // (2 * 64)
     assert engine.ideal_cycles == max(engine.bound_cycles, engine.compute_bound_cycles) <= engine.cycles
+
+
+def test_time_alone_says_what_it_does_not_know(compiled: dfsched.Compiled) -> None:
+    """No addresses, so no map of the scratchpad; what was skipped is told."""
+    result = run_dataflow(compiled, {}, options=Options(time_only=True, trace=True))
+    text = to_html(result.report, compiled)
+    assert "time alone was simulated" in text
+    outcome = result.report.details
+    assert isinstance(outcome, Outcome)
+    assert ("everything repeats" in text) == bool(outcome.report.skipped)
+
+
+def test_waiting_for_bandwidth_is_no_copying(compiled: dfsched.Compiled, traced: Result) -> None:
+    """On the tracks of copies, slices add up to busy and bandwidth of the report."""
+    outcome = traced.report.details
+    assert isinstance(outcome, Outcome)
+    assert outcome.trace is not None
+    moved = {"copy": 0, "wait for bandwidth": 0}
+    for event in outcome.trace.events:
+        if event.track == "copies":
+            moved[event.name] += int((event.end - event.start).sum())
+    assert all(moved.values())
+    waits = sum(dict(unit.stall).get("bandwidth", 0) for unit in outcome.report.units)
+    assert abs(moved["wait for bandwidth"] / 1024 - waits) < len(outcome.report.units)

@@ -135,7 +135,7 @@ class _Run:
         self.image = image
         self.cells = np.asarray(cells, np.int64)
         self.options = options
-        self.trace = Trace() if options.trace else None
+        self.trace = Trace(time_only=options.time_only) if options.trace else None
         self.random = None if options.seed is None else random.Random(options.seed)
         self.context = Context(
             image,

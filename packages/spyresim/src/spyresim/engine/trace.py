@@ -74,6 +74,8 @@ class Trace:
     flows: list[Flow] = attrs.Factory(list)
     levels: list[Level] = attrs.Factory(list)
     accesses: list[Access] = attrs.Factory(list)
+    time_only: bool = False
+    """Nothing was computed, so that there are no accesses."""
 
     def to_chrome(self, units: Sequence[Unit], clock_hz: int = 1_000_000_000) -> dict[str, Any]:
         """The trace file as a JSON object; `units` are what the events number."""

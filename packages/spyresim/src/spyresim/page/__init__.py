@@ -40,9 +40,10 @@ def page(
     if report.warnings:
         parts.append(section("Warnings", tag("ul", *(tag("li", warning) for warning in report.warnings))))
     if engine is not None:
-        parts += [roofline(engine), utilisation(engine)]
+        parts += [_bounds(engine), roofline(engine), utilisation(engine)]
     if engine is not None and trace is not None:
-        parts += [timeline(trace, units, engine.cycles), scratchpad_map(trace, units, engine.cycles)]
+        parts.append(timeline(trace, units, engine.cycles, engine.skipped))
+        parts.append(scratchpad_map(trace, units, engine.cycles))
     if report.cost is not None:
         rows = [(name.strip(), value) for name, value in report.cost.rows()]
         note = "An estimate: device memory, computation and ring one after another, for the slowest tile."
@@ -76,6 +77,23 @@ def _cards(report: Report, engine: EngineReport | None) -> Markup:
         *(tag("div", tag("b", number(value)), tag("span", name), class_="card") for value, name in cards),
         class_="cards",
     )
+
+
+def _bounds(engine: EngineReport) -> Markup:
+    """What each resource alone would take, and how much of the run that is."""
+    bounds = {
+        "device memory": engine.bound_cycles,
+        "links of the busiest unit": engine.link_bound_cycles,
+        "port of the busiest scratchpad": engine.scratchpad_bound_cycles,
+        "compute units of the busiest kind": engine.compute_bound_cycles,
+    }
+    rows = [
+        (name, cycles, f"{cycles / max(1, engine.cycles):.0%}")
+        for name, cycles in sorted(bounds.items(), key=lambda item: -(item[1] or 0))
+        if cycles is not None
+    ]
+    note = "What each would take if nothing else took time. A run is never faster than the largest."
+    return section("Bounds", table(("", "cycles", "of this run"), rows), note=note)
 
 
 def _counters(report: Report) -> Markup:

@@ -28,7 +28,10 @@ def scratchpad_map(trace: Trace, units: Sequence[Unit], cycles: int) -> Markup:
     names = sorted({access.memory for access in trace.accesses})
     maps = [part for name in names if (part := _map(trace.accesses, name, core, cycles)) is not None]
     if not maps:
-        return section("Scratchpad", tag("p", "No scratchpad was used.", class_="note"))
+        why = "No scratchpad was used."
+        if trace.time_only:
+            why = "Not known: time alone was simulated, and addresses take no part in that."
+        return section("Scratchpad", tag("p", why, class_="note"))
     keys = (("read", COLOURS[READ]), ("written", COLOURS[WRITTEN]), ("both", COLOURS[READ | WRITTEN]))
     return section(
         "Scratchpad",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfsched.image import Unit
+from spyresim.engine.report import FastForward
 from spyresim.engine.trace import Trace
 from spyresim.engine.values import TICKS_PER_CYCLE
 from spyresim.page.elements import PALETTE, Markup, axis_ticks, legend, number, section, tag
@@ -25,7 +26,9 @@ COLOURS = {
     "signal": PALETTE[6],
     "wait for signal": PALETTE[6],
     "issue copy": PALETTE[7],
+    "wait for bandwidth": PALETTE[4],
 }
+REPEATED = "var(--idle)"
 COMPUTE = PALETTE[2]
 
 
@@ -34,7 +37,7 @@ def first_core(trace: Trace, units: Sequence[Unit]) -> int:
     return min((units[unit].core for event in trace.events for unit in event.units), default=0)
 
 
-def timeline(trace: Trace, units: Sequence[Unit], cycles: int) -> Markup:
+def timeline(trace: Trace, units: Sequence[Unit], cycles: int, skipped: Sequence[FastForward] = ()) -> Markup:
     """One row a unit (and its copy engine) of the first core, one rectangle an instruction."""
     core = first_core(trace, units)
     slices = sorted(
@@ -67,7 +70,7 @@ def timeline(trace: Trace, units: Sequence[Unit], cycles: int) -> Markup:
             what += f", {size:,} bytes"
         x = round(LEFT + start * scale, 2)
         width = max(0.4, round((min(end, last) - start) * scale, 2))
-        colour = COLOURS.get(name, COMPUTE)
+        colour = REPEATED if name.endswith("more periods") else COLOURS.get(name, COMPUTE)
         parts.append(tag("rect", tag("title", what), x=x, y=y, width=width, height=ROW, fill=colour))
     drawing = tag(
         "svg", *parts, viewBox=f"0 0 {WIDTH} {height}", role="img", aria_label="timeline of the units"
@@ -79,13 +82,16 @@ def timeline(trace: Trace, units: Sequence[Unit], cycles: int) -> Markup:
     )
     keys = [("load, copy", PALETTE[0]), ("store", PALETTE[1]), ("compute", COMPUTE)]
     keys += [("shuffle", PALETTE[3]), ("send, receive", PALETTE[5]), ("signals", PALETTE[6])]
-    keys.append(("issue of a copy", PALETTE[7]))
-    return section(
-        "Timeline",
-        legend(*keys),
-        drawing,
-        note=f"Units of core {core} over cycles{part}; point at a box to see what it is.",
-    )
+    keys += [("issue of a copy", PALETTE[7]), ("waits for bandwidth", PALETTE[4])]
+    if any(name.endswith("more periods") for *_, name, _ in shown):
+        keys.append(("repeats", REPEATED))
+    note = f"Units of core {core} over cycles{part}; point at a box to see what it is."
+    for known in skipped:
+        note += (
+            f" From cycle {number(known.start)} to {number(known.end)} everything repeats, "
+            f"{number(known.periods)} times {number(known.period)} cycles: that is known, not simulated."
+        )
+    return section("Timeline", legend(*keys), drawing, note=note)
 
 
 def _label(unit: Unit, track: str, index: int) -> Markup:

@@ -67,7 +67,8 @@ def perform_copy(x: Executor, cohort: Cohort, gang: Gang) -> None:
         gang.activity.copy(BANDWIDTH, start, moves)
     gang.activity.copy(MOVING, moves, end)
     if x.context.trace is not None:
-        x.record(gang, "copy", "copies", start, end, source.footprint.size)
+        x.record(gang, "wait for bandwidth", "copies", start, moves)
+        x.record(gang, "copy", "copies", moves, end, source.footprint.size)
         for view, base, footprint, writing in accesses or ():
             x.record_access(gang, view, base, footprint, writing, start, end)
 
