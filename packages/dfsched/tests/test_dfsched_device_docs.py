@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "devices.md"
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not part of the package")
 def test_howto() -> None:
     """The page's device verifies, is free of remarks, and its pattern maps the instruction."""
-    device, patterns = re.findall(r"```mlir\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    device, _, patterns = re.findall(r"```mlir[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL)
     module = ktir.parse(device)
     ktir.verify(module)
     architecture = load_architecture(module)

@@ -193,8 +193,13 @@ class Computation:
     def scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
         if isinstance(op, arith.Constant | spyreop.Constant):
             return self.splat(op.value, lanes, op)
-        if op.regions or len(op.results) != 1 or op.definition.dialect not in ("arith", "math", "spyreop"):
-            raise LoweringError.at(op.location, "unsupported operation type in linalg.generic body")
+        is_known = op.definition.dialect in ("arith", "math", "spyreop") or MAPS_TO in op.attributes
+        if op.regions or len(op.results) != 1 or not is_known:
+            raise LoweringError.at(
+                op.location,
+                "unsupported operation type in linalg.generic body"
+                + ("" if is_known else f": no pattern of the device maps '{op.name}' to an instruction"),
+            )
         operands = [self._lane_value(value, vectors, lanes, op) for value in op.operands]
         exact = vector_operations(op, operands, self.unit.emit)
         return exact if exact is not None else self._opaque(op, operands, lanes)

@@ -9,6 +9,7 @@
 from spyresim.meaning import casts, floats, functions, integers, intrinsics, lane_instructions
 from spyresim.meaning.constants import constant_array, from_bits
 from spyresim.meaning.formats import FloatFormat, float_format, held_dtype
+from spyresim.meaning.functions import elementwise
 from spyresim.meaning.table import (
     Call,
     Meaning,
@@ -26,6 +27,7 @@ __all__ = [
     "Meaning",
     "casts",
     "constant_array",
+    "elementwise",
     "evaluate",
     "evaluate_named",
     "float_format",
