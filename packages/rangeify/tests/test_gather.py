@@ -145,3 +145,18 @@ def test_dlpack() -> None:
     assert np.array_equal(np.from_dlpack(t), np.arange(6).reshape(2, 3) * 2)
     with pytest.raises(ValueError, match="stream"):
         t.__dlpack__(stream=1)
+
+
+def test_an_index_beyond_its_axis_reads_nothing_and_writes_nothing() -> None:
+    """In no axis does it reach a neighbour, however far beyond it is: zero bits are read, no byte is written."""
+    a = np.arange(1, 16, dtype=np.float32).reshape(3, 5)
+    for i, j in [(3, 0), (-4, 0), (-7, 1), (0, 5), (1, -6), (2, 9), (0, -11), (100, -100)]:
+        x = Tensor(a)
+        key = (np.array([1, i], np.int32), np.array([2, j], np.int32))
+        np.testing.assert_array_equal(x[key].numpy(), [a[1, 2], 0])
+        x[key] = 50
+        want = a.copy()
+        want[1, 2] = 50
+        np.testing.assert_array_equal(x.numpy(), want)
+    for i in (3, -4, -7, 100):
+        np.testing.assert_array_equal(Tensor(a)[np.array([i], np.int32)].numpy(), np.zeros((1, 5)))

@@ -44,6 +44,7 @@ class Config:
       recomputes reductions over buffers where the stored value would be much larger than what it is made of.
     - ``max_kernel_buffers``: most buffers one kernel may touch (at least 4), 0 for no limit.
     - ``split_reduce``: reductions of at least 32768 elements per result are done in two steps.
+    - ``collapse_gathers``: a sum that picks one element by comparing positions becomes a load of it.
     - ``memory_planner``: temporaries share an arena instead of having storage of their own.
     - ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
     - ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
@@ -65,6 +66,7 @@ class Config:
     partial_stage: int = 0
     max_kernel_buffers: int = 0
     split_reduce: bool = True
+    collapse_gathers: bool = True
     memory_planner: bool = True
     arena_alignment: int = 256
     fast_math: bool = False

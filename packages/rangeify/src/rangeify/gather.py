@@ -60,9 +60,12 @@ def _wide(index: UOp, n: int) -> UOp:
 def take(x: UOp, index: UOp, axis: int) -> UOp:
     """The elements of `x` along `axis` at a 1-d index: axis `axis` of the result has the length of
     `index`."""
-    n = int(x.shape[axis])
-    at = _wide(index, n)
-    count = int(index.shape[0])
+    return _take_at(x, _wide(index, int(x.shape[axis])), axis)
+
+
+def _take_at(x: UOp, at: UOp, axis: int) -> UOp:
+    """:func:`take` at positions that are counted from the start; 0 bits where there is none."""
+    n, count = int(x.shape[axis]), int(at.shape[0])
     moved = x.unsqueeze(axis)  # (..., 1, n, ...)
     tail = (1,) * (x.ndim - axis - 1)
     chosen = at.reshape(count, 1).eq(positions(n, at.dtype).reshape(1, n)).reshape((count, n, *tail))
@@ -79,21 +82,26 @@ def take_along_axis(x: UOp, index: UOp, axis: int) -> UOp:
 
 
 def _flat(shape: Sequence[int], key: Sequence[UOp | int]) -> tuple[UOp, int]:
-    """(the row-major position that the key names in the leading axes, the number of positions there)."""
+    """(the row-major position that the key names in the leading axes, -1 where one of its indices is beyond
+    its axis; the number of positions there)."""
     lead = [int(s) for s in shape[: len(key)]]
     total = math.prod(lead)
     dtype = dtypes.int32 if total < 2**31 else dtypes.int64
     flat: UOp | None = None
+    beyond: UOp | None = None
     for axis, (k, n) in enumerate(zip(key, lead, strict=True)):
         if isinstance(k, int):
             if not -n <= k < n:
                 raise IndexError(f"index {k} is out of range for axis {axis} of size {n}")
             part = UOp.const(k % n, dtype)
         else:
-            part = _wide(k, n).cast(dtype)
+            at = _wide(k, n)
+            part = at.cast(dtype)
+            out = (at < UOp.const(0, at.dtype)) | (at < UOp.const(n, at.dtype)).ne(True)
+            beyond = out if beyond is None else beyond | out
         flat = part if flat is None else flat * UOp.const(n, dtype) + part
     assert flat is not None
-    return flat, total
+    return flat if beyond is None else beyond.where(UOp.const(-1, dtype), flat), total
 
 
 def read(x: UOp, key: Sequence[UOp | int]) -> UOp:
@@ -107,7 +115,7 @@ def read(x: UOp, key: Sequence[UOp | int]) -> UOp:
         return UOp.const(0, x.dtype).expand((*shape, *rest))
     if total == 0:
         raise IndexError("an index into an axis of size 0")
-    return take(lines, flat.reshape(math.prod(shape)), 0).reshape((*shape, *rest))
+    return _take_at(lines, flat.reshape(math.prod(shape)), 0).reshape((*shape, *rest))
 
 
 def write(x: UOp, key: Sequence[UOp | int], value: UOp) -> UOp:

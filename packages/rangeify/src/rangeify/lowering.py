@@ -12,6 +12,7 @@ from rangeify import disk_cache, report
 from rangeify.buffers import stage_to_storage
 from rangeify.calls import open_calls
 from rangeify.config import Config
+from rangeify.gather_rules import collapse_gathers
 from rangeify.kernels import split_kernels
 from rangeify.limit import limit_buffers
 from rangeify.multi import DeviceLowering, lower_devices
@@ -76,6 +77,8 @@ def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
         fused = unstage(merge_rows(fused, config.row_bytes), config.fast_math)
     if config.max_kernel_buffers:
         fused = limit_buffers(fused, config.max_kernel_buffers)
+    if config.collapse_gathers:
+        fused = collapse_gathers(fused)
     stored, allocation = stage_to_storage(fused)
     return split_kernels(stored), {**devices.reasons, **allocation.reasons}
 

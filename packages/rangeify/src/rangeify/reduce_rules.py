@@ -12,7 +12,7 @@ import attrs
 from uopgraph import Ops, PatternMatcher, UOp, UPat, dtypes
 
 
-def _without(x: UOp, ranges: tuple[UOp, ...], value: UOp) -> UOp:
+def without(x: UOp, ranges: tuple[UOp, ...], value: UOp) -> UOp:
     """The reduction of `value` over the ranges that are left."""
     return UOp(Ops.REDUCE, x.dtype, (value, *ranges), x.arg) if ranges else value
 
@@ -32,7 +32,7 @@ def unused_ranges(x: UOp) -> UOp | None:
     unused = [r for r in x.src[1:] if r.op is Ops.RANGE and r not in value.ranges]
     if not unused or op is Ops.MUL or value.dtype is dtypes.bool:
         return None
-    out = _without(x, tuple(r for r in x.src[1:] if r not in unused), value)
+    out = without(x, tuple(r for r in x.src[1:] if r not in unused), value)
     if op is Ops.ADD:
         for r in unused:
             out = _scaled(out, r.src[0])
@@ -48,7 +48,7 @@ class _Bounds:
     rest: list[UOp] = attrs.field(factory=list)
 
 
-def _linear(expression: UOp, r: UOp) -> tuple[int, UOp] | None:
+def linear(expression: UOp, r: UOp) -> tuple[int, UOp] | None:
     """(coefficient of `r`, the rest) of a sum, None when `r` occurs in another way."""
     coefficient, rest = 0, UOp.const(0)
     for term in expression.split_uop(Ops.ADD):
@@ -63,7 +63,7 @@ def _linear(expression: UOp, r: UOp) -> tuple[int, UOp] | None:
     return coefficient, rest
 
 
-def _as_index(x: UOp) -> UOp | None:
+def as_index(x: UOp) -> UOp | None:
     """An integer expression as index arithmetic of the same value, None when it may wrap or is none."""
     if x.dtype is dtypes.weakint:
         return x
@@ -72,9 +72,9 @@ def _as_index(x: UOp) -> UOp | None:
     if x.op is Ops.CONST:
         return UOp.const(int(x.arg))
     if x.op is Ops.CAST:
-        inner = _as_index(x.src[0])
+        inner = as_index(x.src[0])
     elif x.op in (Ops.ADD, Ops.MUL):
-        a, b = (_as_index(s) for s in x.src)
+        a, b = (as_index(s) for s in x.src)
         inner = None if a is None or b is None else a.alu(x.op, b)
     else:
         return None
@@ -91,10 +91,10 @@ def _clause(clause: UOp, r: UOp, bounds: _Bounds) -> bool:
         clause, positive = clause.src[0], False
     if clause.op is not Ops.CMPLT:
         return False
-    left, right = (_as_index(s) for s in clause.src)
+    left, right = (as_index(s) for s in clause.src)
     if left is None or right is None:
         return False
-    found = _linear((left + right * -1).simplify(), r)
+    found = linear((left + right * -1).simplify(), r)
     if found is None or found[0] not in (1, -1):
         return False
     coefficient, rest = found
@@ -139,7 +139,7 @@ def counted(x: UOp) -> UOp | None:
         inside = _scaled(then, count)
         rest = _scaled(otherwise, r.src[0] + count * -1)
         total = outside.where(inside + rest, _scaled(otherwise, r.src[0]))
-        return _without(x, tuple(s for s in x.src[1:] if s is not r), total)
+        return without(x, tuple(s for s in x.src[1:] if s is not r), total)
     return None
 
 
@@ -163,12 +163,12 @@ def arithmetic_series(x: UOp) -> UOp | None:
     for r in x.src[1:]:
         if r.op is not Ops.RANGE or r.src[0].op is not Ops.CONST:
             continue
-        found = _linear(inner, r)
+        found = linear(inner, r)
         if found is None or found[0] == 0:
             continue
         n = int(r.src[0].arg)
         total = found[1] * n + found[0] * n * (n - 1) // 2
-        return _without(x, tuple(s for s in x.src[1:] if s is not r), total.cast(value.dtype))
+        return without(x, tuple(s for s in x.src[1:] if s is not r), total.cast(value.dtype))
     return None
 
 

@@ -139,6 +139,11 @@ def test_integers_and_stored_bools() -> None:
         (lambda: tensor(4, 8, dtype="int64") + 1, UnsupportedDtype, "int64"),
         (lambda: tensor(4, 8).cast("float32"), UnsupportedError, "different numbers of elements per stick"),
         (lambda: tensor(8).flip(0) + 1, UnsupportedError, "kernel E_8_"),
+        (
+            lambda: tensor(8, 64)[np.array([1, 5], np.int32)] + 1,
+            UnsupportedError,
+            "an access at index .*kernel E_2_64_",
+        ),
     ],
 )
 def test_what_has_no_lowering_is_named(make: Any, error: type[Exception], message: str) -> None:
