@@ -17,6 +17,19 @@ After::
 
     %a = arith.constant 128 : index
     %b = builtin.unrealized_conversion_cast %a : index to memref<1x64xf16, "L1">
+
+>>> from dfsched.passes.examples import example
+>>> example("address-assignment", '''
+... %a = memref.alloc() : memref<4x64xf16, "L1">
+... %b = memref.alloc() : memref<64xf16, "L1">
+... "use"(%a, %b) : (memref<4x64xf16, "L1">, memref<64xf16, "L1">) -> ()
+... memref.dealloc %a : memref<4x64xf16, "L1">
+... ''')
+%c0 = arith.constant 0 : index
+%0 = builtin.unrealized_conversion_cast %c0 : index to memref<4x64xf16, "L1">
+%c512 = arith.constant 512 : index
+%1 = builtin.unrealized_conversion_cast %c512 : index to memref<64xf16, "L1">
+"use"(%0, %1) : (memref<4x64xf16, "L1">, memref<64xf16, "L1">) -> ()
 """
 
 from __future__ import annotations

@@ -14,6 +14,21 @@ Before::
 After::
 
     %r = affine.min affine_map<(d0)[s0, s1] -> (-d0 + s0, s1)>(%v)[%c17, %c5]
+
+>>> from dfsched.passes.examples import example
+>>> example("affine-min-canonicalization", '''
+... %c17 = arith.constant 17 : index
+... %c5 = arith.constant 5 : index
+... %a = arith.addi %v, %c5 : index
+... %m = arith.minsi %a, %c17 : index
+... %r = affine.apply affine_map<()[s0, s1] -> (-s0 + s1)>()[%v, %m]
+... "use"(%r) : (index) -> ()
+... ''', arguments="%v: index")
+#map = affine_map<(d0)[s0, s1] -> (-d0 + s0, s1)>
+%c17 = arith.constant 17 : index
+%c5 = arith.constant 5 : index
+%0 = affine.min #map(%v)[%c17, %c5]
+"use"(%0) : (index) -> ()
 """
 
 from __future__ import annotations

@@ -13,6 +13,11 @@ Before, on a device with an instruction for `math.exp` over the registers ``SFU_
 After, at the checkpoint ``pre_scheduling``::
 
     %p = math.exp %x {ktdf_arch.maps_to = "SFU_REG"} : f16
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("apply-device-patterns", kernel("%r = math.exp %a : TENSOR"),
+... r"math.exp")
+%38 = math.exp %in {ktdf_arch.maps_to = "SFU_REG"} : f16
 """
 
 from __future__ import annotations

@@ -12,6 +12,17 @@ Before::
 After::
 
     data_transfer from %p[%i, 192] ...
+
+>>> from dfsched.passes.examples import example
+>>> example("canonicalize", '''
+... %c2 = arith.constant 2 : index
+... %c3 = arith.constant 3 : index
+... %n = arith.muli %c2, %c3 : index
+... %d = arith.addi %n, %c2 : index
+... "use"(%n) : (index) -> ()
+... ''')
+%c6 = arith.constant 6 : index
+"use"(%c6) : (index) -> ()
 """
 
 from __future__ import annotations

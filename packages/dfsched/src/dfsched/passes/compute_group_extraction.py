@@ -30,6 +30,20 @@ After::
     module @local_schedule_0 {
       func.func @local_schedule_0(%a: index, %b: index) attributes {grid = [8], ...} { ... }
     }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("compute-group-extraction", kernel(),
+... r"module|func|call|ktdp.load|ktdp.store")
+module {
+module {
+func.func @k(%x: index, %y: index) attributes {grid = [1]} {
+call @local_schedule_0(%x, %y) : (index, index) -> ()
+func.func private @local_schedule_0(index, index)
+module @local_schedule_0 {
+func.func @local_schedule_0(%x: index, %y: index) attributes {grid = [1], ktdf.arguments =
+    ["address", "address"]} {
+%4 = ktdp.load %1 : <2x256xindex> -> tensor<2x256xf16>
+ktdp.store %5, %3 : tensor<2x256xf16>, <2x256xindex>
 """
 
 from __future__ import annotations

@@ -28,6 +28,16 @@ After (64 lanes)::
         }
       }
     } {loop_type = ...} } {loop_type = ...}
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("construct-three-stage-pipeline", kernel(),
+... r"scf.for|ktdf.stage|arith.addf")
+scf.for %arg0 = %c0 to %c2 step %c1 {
+scf.for %arg1 = %c0 to %c256 step %c64 {
+ktdf.stage depends_in(none) depends_out(%2#2) {
+ktdf.stage depends_in(%2#2) depends_out(%2#3) {
+%6 = arith.addf %in, %in : f16
+ktdf.stage depends_in(%2#3) depends_out(%2#4) {
 """
 
 from __future__ import annotations

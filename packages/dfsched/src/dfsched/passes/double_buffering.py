@@ -21,6 +21,14 @@ After::
     }
     memref.dealloc %b0 : memref<2x64xf16, "L1">
     memref.dealloc %b1 : memref<2x64xf16, "L1">
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("double-buffering", kernel(rows=4096),
+... r"modulo|buffer_phase|select_memref")
+%5 = ktdf.buffer_phase(%arg0) {num_phases = 2 : i64} : index
+%6 = ktdf.select_memref %5[%alloc, %alloc_2] : memref<?x4x1x64xf16, "L1">
+%7 = ktdf.select_memref %5[%alloc_3, %alloc_4] : memref<?x4x1x64xf16, "L1">
+ktdf.pipeline modulo(size : 2) {
 """
 
 from __future__ import annotations

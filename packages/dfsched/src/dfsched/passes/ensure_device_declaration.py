@@ -14,6 +14,12 @@ After::
       ktdf_arch.device @sample_device import("sample")
       func.func @k() { return }
     }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("ensure-device-declaration", kernel(),
+... r"ktdf_arch.device|func")
+ktdf_arch.device @sample_device import("sample")
+func.func @k(%x: index, %y: index) attributes {grid = [1]} {
 """
 
 from __future__ import annotations

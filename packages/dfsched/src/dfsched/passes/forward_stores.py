@@ -1,4 +1,4 @@
-"""`forward-stores`: what a compute group loads after it has stored it is taken from the computation.
+r"""`forward-stores`: what a compute group loads after it has stored it is taken from the computation.
 
 Takes programs (`compute-group-extraction`). Vectors of a group are loaded before its results are stored, so
 a group cannot load what it has stored itself. A load of exactly the elements that an earlier store of the
@@ -15,6 +15,17 @@ After::
 
     ktdp.store %y, %t
     %u = arith.addf %y, %x
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("forward-stores", kernel("%s = arith.addf %a, %a : TENSOR\n"
+... "ktdp.store %s, %yt : TENSOR, <2x256xindex>\n"
+... "%l = ktdp.load %yt : <2x256xindex> -> TENSOR\n%r = arith.mulf %l, %a : TENSOR"),
+... r"ktdp.load|ktdp.store|arith.*tensor")
+%4 = ktdp.load %1 : <2x256xindex> -> tensor<2x256xf16>
+%5 = arith.addf %4, %4 : tensor<2x256xf16>
+ktdp.store %5, %3 : tensor<2x256xf16>, <2x256xindex>
+%6 = arith.mulf %5, %4 : tensor<2x256xf16>
+ktdp.store %6, %3 : tensor<2x256xf16>, <2x256xindex>
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`fuse-linalg`: one generic per stored value and per reduction (scheduler spec 3.4 step 2).
+r"""`fuse-linalg`: one generic per stored value and per reduction (scheduler spec 3.4 step 2).
 
 Takes functions whose compute is `linalg.generic` (what `generalize-linalg` leaves), constants, splats and
 changes of tensor shape. Every stored value and every reduction is rebuilt backwards: element-wise
@@ -19,6 +19,14 @@ After::
 
     %q = linalg.generic ... ins(%x, %y) { %0 = arith.mulf  %1 = arith.addf %0, %0 }
     ktdp.store %q, %t
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("fuse-linalg", kernel("%b = arith.addf %a, %a : TENSOR\n%r = arith.mulf %b, %a : TENSOR"),
+... r"linalg.generic|arith.*f16$")
+%6 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]}
+    ins(%4 : tensor<2x256xf16>) outs(%5 : tensor<2x256xf16>) {
+%7 = arith.addf %in, %in : f16
+%8 = arith.mulf %7, %in : f16
 """
 
 from __future__ import annotations

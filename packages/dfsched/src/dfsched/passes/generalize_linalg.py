@@ -14,6 +14,21 @@ After::
     %y = linalg.generic {indexing_maps = [#id, #id, #id], ...} ins(%x, %x ...) outs(%e ...) { arith.addf }
     %f = tensor.empty() : tensor<4x64xf16>
     %z = linalg.generic {indexing_maps = [#id, #id], ...} ins(%y ...) outs(%f ...) { math.exp }
+
+>>> from dfsched.passes.examples import example
+>>> example("generalize-linalg", '''
+... %y = arith.addf %x, %x : tensor<4xf16>
+... "use"(%y) : (tensor<4xf16>) -> ()
+... ''', arguments="%x: tensor<4xf16>")
+#map = affine_map<(d0) -> (d0)>
+%0 = tensor.empty() : tensor<4xf16>
+%1 = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel"]} ins(%x,
+    %x : tensor<4xf16>, tensor<4xf16>) outs(%0 : tensor<4xf16>) {
+^bb0(%in: f16, %in_0: f16, %out: f16):
+  %2 = arith.addf %in, %in_0 : f16
+  linalg.yield %2 : f16
+} -> tensor<4xf16>
+"use"(%1) : (tensor<4xf16>) -> ()
 """
 
 from __future__ import annotations

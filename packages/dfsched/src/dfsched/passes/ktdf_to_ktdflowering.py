@@ -1,4 +1,4 @@
-"""`ktdf-to-ktdflowering`: pipelines become nested `execute_on`, tokens become signals (dataflowir spec 2).
+r"""`ktdf-to-ktdflowering`: pipelines become nested `execute_on`, tokens become signals (dataflowir spec 2).
 
 Takes ScheduleIR: stages name their units, buffers have addresses, grids have one entry. Leaves KTDFLow:
 unit handles for every core, a map over the tile id and a query per unit kind at the start of the function,
@@ -20,6 +20,14 @@ After::
       ktdf_lowering.signal %mnilu, %l1lu
       ktdf_lowering.execute_on %l1lu { ...send... }
     }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("ktdf-to-ktdflowering", kernel(),
+... r"signal|execute_on %\w+ {")
+ktdf_lowering.execute_on %10 {
+ktdf_lowering.signal %10, %14, %16
+ktdf_lowering.signal %22, %24, %12
+ktdf_lowering.execute_on %12 {
 """
 
 from __future__ import annotations

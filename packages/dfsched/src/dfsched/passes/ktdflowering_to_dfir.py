@@ -21,6 +21,15 @@ After::
       %x = dataflow.receive %from : vector<64xf16>
       ...
     }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("ktdflowering-to-dfir", kernel(),
+... r"program_unit")
+dataflow.program_unit iter_arg : %arg0 -> (%0) : {
+dataflow.program_unit iter_arg : %arg0 -> (%2, %3) : {
+dataflow.program_unit iter_arg : %arg0 -> (%4, %5) : {
+dataflow.program_unit iter_arg : %arg0 -> (%6, %7) : {
+dataflow.program_unit iter_arg : %arg0 -> (%1) : {
 """
 
 from __future__ import annotations

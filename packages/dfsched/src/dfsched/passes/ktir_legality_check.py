@@ -7,6 +7,14 @@ violation and accepts only add, mul, sub and reduce.
 Rejected at the loop::
 
     %r = scf.for %i = %a to %b step %c iter_args(%x = %y) -> (tensor<4xf16>) { ... }
+
+>>> from dfsched.passes.examples import example
+>>> example("ktir-legality-check", '''
+... %y = linalg.dot ins(%x, %x : tensor<4xf16>, tensor<4xf16>) outs(%n : tensor<f16>) -> tensor<f16>
+... ''', arguments="%x: tensor<4xf16>, %n: tensor<f16>")
+Traceback (most recent call last):
+    ...
+dfsched.passes.errors.UnsupportedKernel: <string>:3:6: error: 'linalg.dot': matrix products are not ...
 """
 
 from __future__ import annotations

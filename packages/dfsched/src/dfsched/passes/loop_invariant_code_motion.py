@@ -11,6 +11,22 @@ After::
 
     %s = memref.memory_space_cast %v ...
     scf.for %i = ... { data_transfer from %s[%i, 0] ... }
+
+>>> from dfsched.passes.examples import example
+>>> example("loop-invariant-code-motion", '''
+... %c0 = arith.constant 0 : index
+... %c1 = arith.constant 1 : index
+... scf.for %i = %c0 to %n step %c1 {
+...   %d = arith.addi %n, %c1 : index
+...   "use"(%i, %d) : (index, index) -> ()
+... }
+... ''', arguments="%n: index")
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%0 = arith.addi %n, %c1 : index
+scf.for %arg0 = %c0 to %n step %c1 {
+  "use"(%arg0, %0) : (index, index) -> ()
+}
 """
 
 from __future__ import annotations

@@ -29,6 +29,68 @@ After::
       linalg.generic ... ins(%x, %acc) outs(%acc)
     }
     ktdf.write_to_fifo %acc, %r : memref<1x64xf16, "SFU_REG">, <"SFU" -> "L1SU", 64xf16>
+
+>>> from dfsched.passes.examples import example
+>>> example("map-reduction-partials", '''
+... %c0 = arith.constant 0 : index
+... %c1 = arith.constant 1 : index
+... %c4 = arith.constant 4 : index
+... ktdf.pipeline {
+...   %q:2 = ktdf.private
+...          -> (!ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>, !ktdf.fifo.slot<"SFU" -> "L1SU", 64xf16>) {
+...     %i = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>
+...     %o = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"SFU" -> "L1SU", 64xf16>
+...     ktdf.private_yield %i, %o
+...         : !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>, !ktdf.fifo.slot<"SFU" -> "L1SU", 64xf16>
+...   }
+...   ktdf.stage depends_in(none) depends_out(none) {
+...     %z = arith.constant dense<0.0> : tensor<64xf16>
+...     %f = scf.for %k = %c0 to %c4 step %c1 iter_args(%acc = %z) -> (tensor<64xf16>) {
+...       %x = ktdf.read_from_fifo %q#0 : <"L1LU" -> "SFU", 64xf16> -> tensor<64xf16>
+...       %e = tensor.empty() : tensor<64xf16>
+...       %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>,
+...            affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+...            ins(%x, %acc : tensor<64xf16>, tensor<64xf16>)
+...            outs(%e : tensor<64xf16>) {
+...       ^bb0(%l: f16, %m: f16, %n: f16):
+...         %s = arith.addf %l, %m : f16
+...         linalg.yield %s : f16
+...       } -> tensor<64xf16>
+...       scf.yield %y : tensor<64xf16>
+...     }
+...     ktdf.write_to_fifo %f, %q#1 : tensor<64xf16>, <"SFU" -> "L1SU", 64xf16>
+...   } {applicable_units = ["SFU"]}
+... }
+... ''')
+#map = affine_map<(d0) -> (d0)>
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c4 = arith.constant 4 : index
+ktdf.pipeline {
+  %0:2 = ktdf.private -> (!ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>, !ktdf.fifo.slot<"SFU" ->
+      "L1SU", 64xf16>) {
+    %1 = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>
+    %2 = ktdf.fifo.allocate() -> !ktdf.fifo.slot<"SFU" -> "L1SU", 64xf16>
+    ktdf.private_yield %1, %2 : !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>, !ktdf.fifo.slot<"SFU"
+        -> "L1SU", 64xf16>
+  }
+  ktdf.stage depends_in(none) depends_out(none) {
+    %alloc = memref.alloc() : memref<64xf16, "SFU_REG">
+    %cst = arith.constant 0.000000e+00 : f16
+    linalg.fill ins(%cst : f16) outs(%alloc : memref<64xf16, "SFU_REG">)
+    scf.for %arg0 = %c0 to %c4 step %c1 {
+      %1 = ktdf.read_from_fifo %0#0 : <"L1LU" -> "SFU", 64xf16> -> memref<64xf16>
+      linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel"]} ins(%1,
+          %alloc : memref<64xf16>, memref<64xf16, "SFU_REG">) outs(%alloc : memref<64xf16,
+          "SFU_REG">) {
+      ^bb0(%in: f16, %in_0: f16, %out: f16):
+        %2 = arith.addf %in, %in_0 : f16
+        linalg.yield %2 : f16
+      }
+    }
+    ktdf.write_to_fifo %alloc, %0#1 : memref<64xf16, "SFU_REG">, <"SFU" -> "L1SU", 64xf16>
+  } {applicable_units = ["SFU"]}
+}
 """
 
 from __future__ import annotations

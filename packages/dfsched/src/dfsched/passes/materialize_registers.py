@@ -29,6 +29,29 @@ After::
       memref.store %x, %i[%c0] : memref<64xf16, "SFU_REG">
       ktdf.opaque "recip" ins(%k, %i : ...) outs(%o : ...)
       %y = memref.load %o[%c0] : memref<64xf16, "SFU_REG">
+
+>>> from dfsched.passes.examples import example
+>>> example("materialize-registers", '''
+... %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+...     outs(%e : tensor<64xf16>) {
+... ^bb0(%o: f16):
+...   %k = arith.constant {ktdf_arch.maps_to = "SFU_REG"} 2.0 : f16
+...   %r = arith.addf %o, %o : f16
+...   ktdf.opaque "note" ins(%k : f16) outs()
+...   linalg.yield %r : f16
+... } -> tensor<64xf16>
+... ''', arguments="%e: tensor<64xf16>")
+#map = affine_map<(d0) -> (d0)>
+%cst = arith.constant 2.000000e+00 : f16
+%alloc = memref.alloc() : memref<64xf16, "SFU_REG">
+linalg.fill ins(%cst : f16) outs(%alloc : memref<64xf16, "SFU_REG">)
+%0 = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"]} outs(%e :
+    tensor<64xf16>) {
+^bb0(%out: f16):
+  %1 = arith.addf %out, %out : f16
+  ktdf.opaque "note" ins(%alloc : memref<64xf16, "SFU_REG">) outs()
+  linalg.yield %1 : f16
+} -> tensor<64xf16>
 """
 
 from __future__ import annotations

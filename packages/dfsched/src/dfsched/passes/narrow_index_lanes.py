@@ -1,4 +1,4 @@
-"""`narrow-index-lanes`: index values in computations become integers that the compute unit has.
+r"""`narrow-index-lanes`: index values in computations become integers that the compute unit has.
 
 Takes functions whose compute is `linalg.generic` with static extents. An index in a body (`linalg.index`,
 a loop variable from outside, arithmetic on them) has 64 bits, which no vector unit computes on. Leaves
@@ -16,6 +16,15 @@ After::
     %i = linalg.index 1 : index
     %n = arith.index_cast %i : index to i16
     %p = arith.cmpi slt, %n, %c100_i16 : i16
+
+>>> from dfsched.passes.examples import after, generic, kernel
+>>> after("narrow-index-lanes", kernel(generic("(d0, d1) -> (d0, d1)",
+... "%i = linalg.index 1 : index\n%k = arith.constant 9 : index\n%z = arith.constant 0.0 : f16\n"
+... "%c = arith.cmpi slt, %i, %k : index\n%s = arith.select %c, %p, %z : f16")),
+... r"linalg.index|index_cast|cmpi")
+%7 = linalg.index 1 : index
+%8 = arith.index_cast %7 : index to i16
+%9 = arith.cmpi slt, %8, %c9_i16 : i16
 """
 
 from __future__ import annotations

@@ -15,6 +15,18 @@ After (``ktdp.grid_order = "last_fastest"``)::
       %f = ktdp.get_compute_tile_id : index
       %x = arith.divui %f, %c2 : index
       %y = arith.remui %f, %c2 : index
+
+>>> from dfsched.passes.examples import example
+>>> example("normalize-grid-to-1d", '''
+... %t:2 = ktdp.get_compute_tile_id : index, index
+... "use"(%t#0, %t#1) : (index, index) -> ()
+... ''', attributes="grid = [2, 3]")
+%0 = ktdp.get_compute_tile_id : index
+%c2 = arith.constant 2 : index
+%1 = arith.remui %0, %c2 : index
+%c2_0 = arith.constant 2 : index
+%2 = arith.divui %0, %c2_0 : index
+"use"(%1, %2) : (index, index) -> ()
 """
 
 from __future__ import annotations

@@ -11,6 +11,26 @@ Before::
 After::
 
     scf.for %j = %c0 to %c4 step %c1 { ... data_transfer from %p[%i, %j * 64] ... }
+
+>>> from dfsched.passes.examples import example
+>>> example("normalize-scf-for-loops", '''
+... %c3 = arith.constant 3 : index
+... %c17 = arith.constant 17 : index
+... %c4 = arith.constant 4 : index
+... scf.for %i = %c3 to %c17 step %c4 {
+...   "use"(%i) : (index) -> ()
+... }
+... ''')
+%c3 = arith.constant 3 : index
+%c4 = arith.constant 4 : index
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c4_0 = arith.constant 4 : index
+scf.for %arg0 = %c0 to %c4_0 step %c1 {
+  %0 = arith.muli %arg0, %c4 : index
+  %1 = arith.addi %0, %c3 : index
+  "use"(%1) : (index) -> ()
+}
 """
 
 from __future__ import annotations

@@ -16,6 +16,12 @@ After::
     ktdf.parallel (%b, %instance) = (%c0) to (%c12) step (%c1) distribute(num_instances = 2) {
       ktdf.pipeline { ... }
     }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("parallelize-loops-across-instances", kernel(),
+... r"ktdf.parallel")
+ktdf.parallel (%arg0, %arg1) = (%c0) to (%c2) step (%c1) distribute(num_instances = 2) {
+ktdf.parallel_yield
 """
 
 from __future__ import annotations

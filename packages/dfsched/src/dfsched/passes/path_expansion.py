@@ -1,4 +1,4 @@
-"""`path-expansion`: make every data movement follow the device (scheduler spec 3.5).
+r"""`path-expansion`: make every data movement follow the device (scheduler spec 3.5).
 
 Takes pipelines whose compute stage names its unit; queues may join a memory and the compute unit
 directly. Leaves pipelines in which every stage names one unit, every transfer moves between neighbours
@@ -20,6 +20,17 @@ After::
     stage { read %q0; compute; write %q1 }                           {applicable_units = ["SFU"]}
     stage { from %q1 size [64] to %b1[0, 0] size [1, 64] }           {applicable_units = ["L1SU"]}
     stage { from %b1[0, 0] size [1, 64] to %r[%i, %j] size [1, 64] } {applicable_units = ["MNISU"]}
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("path-expansion", kernel(),
+... r"applicable_units|alloc\(")
+%alloc = memref.alloc() : memref<1x64xf16, "L1">
+%alloc_2 = memref.alloc() : memref<1x64xf16, "L1">
+} {applicable_units = ["MNILU"]}
+} {applicable_units = ["L1LU"]}
+} {applicable_units = ["SFU"]}
+} {applicable_units = ["L1SU"]}
+} {applicable_units = ["MNISU"]}
 """
 
 from __future__ import annotations

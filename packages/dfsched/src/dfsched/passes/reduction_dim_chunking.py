@@ -28,6 +28,16 @@ After::
       %yk = linalg.generic ... ins(%xk) outs(%p) -> tensor<64xf16>
       ktdp.store %yk, %yt
     }
+
+>>> from dfsched.passes.examples import SUM, after
+>>> after("reduction-dim-chunking", SUM,
+... r"scf.for|ktdp.load|ktdp.store", num_chunks="2")
+%6 = ktdp.load %5 : <2x128xindex> -> tensor<2x128xf16>
+ktdp.store %7, %2 : tensor<2xf16>, <2xindex>
+scf.for %arg0 = %c1 to %c2 step %c1 {
+%10 = ktdp.load %9 : <2x128xindex> -> tensor<2x128xf16>
+%11 = ktdp.load %2 : <2xindex> -> tensor<2xf16>
+ktdp.store %14, %2 : tensor<2xf16>, <2xindex>
 """
 
 from __future__ import annotations

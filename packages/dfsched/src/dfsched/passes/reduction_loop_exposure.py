@@ -27,6 +27,18 @@ After::
         stage { from %r size [1] to %c[0] size [1] } {applicable_units = ["L1SU"]}
       }
     } {applicable_units = ["L1LU", "SFU", "L1SU"]}
+
+>>> from dfsched.passes.examples import SUM, after
+>>> after("reduction-loop-exposure", SUM,
+... r"scf.for|reduction_loop|read_from|write_to")
+scf.for %arg0 = %c0 to %c2 step %c1 {
+scf.for %arg2 = %c0_2 to %c4 step %c1_3 {
+} {loop_type = #ktdf.loop_type<reduction_loop>}
+%6 = scf.for %arg2 = %c0_2 to %c4 step %c1_3 iter_args(%arg3 = %cst) -> (tensor<1x64xf16>) {
+%8 = ktdf.read_from_fifo %3#0 : <"L1LU" -> "SFU", 64xf16> -> tensor<1x64xf16>
+} {loop_type = #ktdf.loop_type<reduction_loop>}
+ktdf.write_to_fifo %7, %3#1 : tensor<1xf16>, <"SFU" -> "L1SU", 1xf16>
+scf.for %arg0 = %c0 to %c2 step %c1 {
 """
 
 from __future__ import annotations

@@ -18,6 +18,13 @@ After::
     from %d[%i, 0] size [1, 64] to %b[0, 0] size [1, 64]         memref<1x64xf16, "L1">
     from %b[0, 0] size [1, 1] to %s size [64] {transfer_mode = "splat"}
     generic maps (d0, d1) -> (d0, d1), read as tensor<1x64xf16>
+
+>>> from dfsched.passes.examples import after, generic, kernel
+>>> after("scalar-broadcast-legalization",
+... kernel(generic("(d0, d1) -> (d0, 0)", "%s = arith.addf %p, %p : f16")),
+... r"data_transfer.*L1LU")
+ktdf.data_transfer from %2#0[0, 0] size [1, 1] to %2#1 size [64] {ktdf.operand = 0 : i64,
+    transfer_mode = "splat"} : memref<1x64xf16, "L1">, !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>
 """
 
 from __future__ import annotations

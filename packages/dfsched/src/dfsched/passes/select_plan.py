@@ -11,6 +11,13 @@ are cut (`nest_parts`), and the plan on the program has an entry for each part.
 After::
 
     func.func @local_schedule_0(...) attributes {ktdf.plan = {nests = [...], ...}}
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("select-plan", kernel(),
+... r"ktdf.loop = |ktdf.nest = ")
+} {ktdf.nest = 0 : i64}
+} {ktdf.loop = [0, 1], loop_type = #ktdf.loop_type<parallel_loop>}
+} {ktdf.loop = [0, 0], loop_type = #ktdf.loop_type<parallel_loop>}
 """
 
 from __future__ import annotations

@@ -14,6 +14,21 @@ After::
       data_transfer from %p[%i + %r, 0] size [1, 64] to %b[%r, 0] size [1, 64]
       data_transfer from %p[%i + %r, 64] size [1, 36] to %b[%r, 64] size [1, 36]
     }
+
+>>> from dfsched.passes.examples import example
+>>> example("split-transfers", '''
+... ktdf.data_transfer from %x[0, 0] size [2, 100] to %y[0, 0] size [2, 100]
+...     : memref<2x100xf16, "DDR">, memref<2x100xf16, "L1">
+... ''', arguments='%x: memref<2x100xf16, "DDR">, %y: memref<2x100xf16, "L1">')
+%c0 = arith.constant 0 : index
+%c2 = arith.constant 2 : index
+%c1 = arith.constant 1 : index
+scf.for %arg0 = %c0 to %c2 step %c1 {
+  ktdf.data_transfer from %x[%arg0, 0] size [1, 64] to %y[%arg0, 0] size [1, 64] :
+      memref<2x100xf16, "DDR">, memref<2x100xf16, "L1">
+  ktdf.data_transfer from %x[%arg0, 64] size [1, 36] to %y[%arg0, 64] size [1, 36] :
+      memref<2x100xf16, "DDR">, memref<2x100xf16, "L1">
+} {loop_type = #ktdf.loop_type<parallel_loop>}
 """
 
 from __future__ import annotations

@@ -19,6 +19,24 @@ After::
       stage { scf.for %b = ... { %p[...] to %buffer[%b, 0, 0] } } {["MNILU"]}
       stage { scf.for %b = ... { ktdf.pipeline { stage ... stage ... } } } {["L1LU", "SFU", "L1SU"]}
       ... } }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("stage-coarsening", kernel(),
+... r"ktdf.pipeline|scf.for|applicable_units")
+ktdf.pipeline {
+scf.for %arg0 = %c0 to %c2 step %c1 {
+scf.for %arg1 = %c0 to %c4 step %c1 {
+} {applicable_units = ["MNILU"]}
+scf.for %arg0 = %c0 to %c2 step %c1 {
+scf.for %arg1 = %c0 to %c4 step %c1 {
+ktdf.pipeline {
+} {applicable_units = ["L1LU"]}
+} {applicable_units = ["SFU"]}
+} {applicable_units = ["L1SU"]}
+} {applicable_units = ["L1LU", "SFU", "L1SU"]}
+scf.for %arg0 = %c0 to %c2 step %c1 {
+scf.for %arg1 = %c0 to %c4 step %c1 {
+} {applicable_units = ["MNISU"]}
 """
 
 from __future__ import annotations

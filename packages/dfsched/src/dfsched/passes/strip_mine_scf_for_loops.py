@@ -16,6 +16,30 @@ After, with size 3::
       scf.for %b = %c0 to %d step %c1 {
         %i = ktdf.tiling.linearize_index [%a : %c3], [%b : %c1] : index
         use(%i)
+
+>>> from dfsched.passes.examples import example
+>>> example("strip-mine-scf-for-loops", '''
+... %c0 = arith.constant 0 : index
+... %c1 = arith.constant 1 : index
+... %c8 = arith.constant 8 : index
+... scf.for %i = %c0 to %c8 step %c1 {
+...   "use"(%i) : (index) -> ()
+... }
+... ''', strip_mine_size="4")
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c8 = arith.constant 8 : index
+%c0_0 = arith.constant 0 : index
+%c1_1 = arith.constant 1 : index
+%c4 = arith.constant 4 : index
+%0 = arith.ceildivui %c8, %c4 : index
+scf.for %arg0 = %c0_0 to %0 step %c1_1 {
+  %1 = ktdf.tiling.derive_size [%arg0 : %c4], total_size = %c8 : index
+  scf.for %arg1 = %c0_0 to %1 step %c1_1 {
+    %2 = ktdf.tiling.linearize_index [%arg0 : %c4], [%arg1 : %c1_1] : index
+    "use"(%2) : (index) -> ()
+  }
+}
 """
 
 from __future__ import annotations

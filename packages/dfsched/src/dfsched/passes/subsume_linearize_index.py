@@ -12,6 +12,20 @@ Before::
 After::
 
     ktdf.data_transfer from %p[%i, %aj * 128 + %bj * 64] size [1, 64] to ...
+
+>>> from dfsched.passes.examples import example
+>>> example("subsume-linearize-index", '''
+... %c1 = arith.constant 1 : index
+... %c4 = arith.constant 4 : index
+... %i = ktdf.tiling.linearize_index [%a : %c4], [%b : %c1] : index
+... %x = memref.alloc() : memref<64xf16, "DDR">
+... %y = memref.alloc() : memref<64xf16, "L1">
+... ktdf.data_transfer from %x[%i] size [1] to %y[%i] size [1] : memref<64xf16, "DDR">, memref<64xf16, "L1">
+... ''', arguments="%a: index, %b: index")
+%alloc = memref.alloc() : memref<64xf16, "DDR">
+%alloc_0 = memref.alloc() : memref<64xf16, "L1">
+ktdf.data_transfer from %alloc[%a * 4 + %b] size [1] to %alloc_0[%a * 4 + %b] size [1] :
+    memref<64xf16, "DDR">, memref<64xf16, "L1">
 """
 
 from __future__ import annotations

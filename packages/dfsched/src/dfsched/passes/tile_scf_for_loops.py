@@ -21,6 +21,30 @@ After::
       scf.for %b = %c0 to %d step %c1 {
         %i = ktdf.tiling.linearize_index [%a : %s], [%b : %c1] : index
         use(%i)
+
+>>> from dfsched.passes.examples import example
+>>> example("tile-scf-for-loops", '''
+... %c0 = arith.constant 0 : index
+... %c1 = arith.constant 1 : index
+... %c8 = arith.constant 8 : index
+... scf.for %i = %c0 to %c8 step %c1 {
+...   "use"(%i) : (index) -> ()
+... }
+... ''', tile_sizes="3")
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c8 = arith.constant 8 : index
+%c0_0 = arith.constant 0 : index
+%c1_1 = arith.constant 1 : index
+%c3 = arith.constant 3 : index
+%0 = arith.ceildivui %c8, %c3 : index
+scf.for %arg0 = %c0_0 to %0 step %c1_1 {
+  %1 = ktdf.tiling.derive_size [%arg0 : %c3], total_size = %c8 : index
+  scf.for %arg1 = %c0_0 to %1 step %c1_1 {
+    %2 = ktdf.tiling.linearize_index [%arg0 : %c3], [%arg1 : %c1_1] : index
+    "use"(%2) : (index) -> ()
+  }
+}
 """
 
 from __future__ import annotations

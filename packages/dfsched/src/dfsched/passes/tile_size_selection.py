@@ -16,6 +16,30 @@ After::
     %s = arith.constant 2 : index
     %n = arith.ceildivui %c8, %s : index
     %b = memref.alloc() : memref<2x64xf16, "L1">
+
+>>> from dfsched.passes.examples import example
+>>> example("tile-size-selection", '''
+... %c0 = arith.constant 0 : index
+... %c1 = arith.constant 1 : index
+... %c12 = arith.constant 12 : index
+... %s = ktdf.tiling.reserve_size {divisibility = 1 : index, min_value = 1 : index} : index
+... %n = arith.ceildivui %c12, %s : index
+... scf.for %a = %c0 to %n step %c1 {
+...   %d = ktdf.tiling.derive_size [%a : %s], total_size = %c12 : index
+...   %x = memref.alloc(%s) : memref<?x64xf16, "L1">
+...   "use"(%d, %x) : (index, memref<?x64xf16, "L1">) -> ()
+... }
+... ''')
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c12 = arith.constant 12 : index
+%c2 = arith.constant 2 : index
+%0 = arith.ceildivui %c12, %c2 : index
+scf.for %arg0 = %c0 to %0 step %c1 {
+  %1 = ktdf.tiling.derive_size [%arg0 : %c2], total_size = %c12 : index
+  %alloc = memref.alloc() : memref<2x64xf16, "L1">
+  "use"(%1, %alloc) : (index, memref<2x64xf16, "L1">) -> ()
+}
 """
 
 from __future__ import annotations

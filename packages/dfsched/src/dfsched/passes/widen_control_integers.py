@@ -16,6 +16,20 @@ After::
     %m = arith.index_cast %n : i32 to index
     %j0 = arith.muli %id_index, %c128 : index
     scf.for %r = %j0 to %m step %c512 { ... }
+
+>>> from dfsched.passes.examples import example
+>>> example("widen-control-integers", '''
+... %c4 = arith.constant 4 : i32
+... %m = arith.muli %i, %c4 : i32
+... %k = arith.index_cast %m : i32 to index
+... %x = memref.load %b[%k] : memref<8xf16>
+... "use"(%x) : (f16) -> ()
+... ''', arguments="%i: i32, %b: memref<8xf16>")
+%0 = arith.index_cast %i : i32 to index
+%c4 = arith.constant 4 : index
+%1 = arith.muli %0, %c4 : index
+%2 = memref.load %b[%1] : memref<8xf16>
+"use"(%2) : (f16) -> ()
 """
 
 from __future__ import annotations

@@ -17,6 +17,23 @@ After::
       func.func @p(%a: index) { symbol.create_id %a {symbol_id = -1 : si64} : index  call @p_body() ... }
       module { func.func @p_body() attributes {grid = [2 : index]} { dataflow.program_unit ... } }
     }
+
+>>> from dfsched.passes.examples import after, kernel
+>>> after("wrap-program-dfir", kernel(),
+... r"func.func|symbol.create")
+func.func @k(%x: index, %y: index) attributes {grid = [1]} {
+symbol.create_id %x {symbol_id = -1 : si64} : index
+symbol.create_id %y {symbol_id = -2 : si64} : index
+func.func private @local_schedule_0(index, index)
+func.func private @local_schedule_0_body()
+func.func @local_schedule_0(%x: index, %y: index) {
+symbol.create_id %x {symbol_id = -1 : si64} : index
+symbol.create_id %y {symbol_id = -2 : si64} : index
+symbol.create_id %0 {symbol_id = -3 : si64} : index
+symbol.create_id %1 {symbol_id = -4 : si64} : index
+func.func @local_schedule_0_body() attributes {grid = [1]} {
+%10 = symbol.create_symbol {SymbolId = -3 : i64} : index
+%13 = symbol.create_symbol {SymbolId = -4 : i64} : index
 """
 
 from __future__ import annotations
