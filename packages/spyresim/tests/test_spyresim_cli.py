@@ -188,7 +188,7 @@ class TestRun:
         assert "Roofline" in result.output
         refused = call("run", "add.mlir", "--level", "device", "--device", "sample", *ARGUMENTS, "--cost")
         assert refused.exit_code == 2
-        assert "--strict, --schedule and --cost are for level ktir" in refused.stderr
+        assert "--strict, --schedule, --cost and --proposed are for level ktir" in refused.stderr
 
     def test_report_and_trace(self, here: Path) -> None:
         result = call(
@@ -359,6 +359,25 @@ class TestVerify:
         result = call("verify", "add.mlir", "--device", "sample", "--quiet")
         assert result.exit_code == 1
         assert "not executable: IndexError: list index out of range" in result.stderr
+
+    @pytest.mark.parametrize("damaged", [True, False])
+    def test_a_pass_that_fails_behind_one_that_breaks_the_kernel(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+    ) -> None:
+        """The first one to blame is named; a pass that fails by itself is, too."""
+
+        def fail(module: Any) -> Any:
+            raise LookupError("no such thing")
+
+        if damaged:
+            breaks(monkeypatch, "path-expansion", subtract)
+        breaks(monkeypatch, "address-assignment", fail)
+        result = call("verify", "add.mlir", "--device", "sample", "--quiet")
+        assert result.exit_code == 1
+        where = "after pass 'path-expansion': output 'c' at [0, 0]: expected"
+        if not damaged:
+            where = "after pass 'address-assignment': the pass fails: LookupError: no such thing"
+        assert f"kernel 'shifted_add' (seed 0) {where}" in result.stderr
 
 
 def breaks(monkeypatch: pytest.MonkeyPatch, name: str, damage: Any) -> None:

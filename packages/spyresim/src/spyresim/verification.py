@@ -16,7 +16,7 @@ import numpy as np
 
 import dfsched
 from dfsched.dialects import dataflow, symbol
-from dfsched.pipeline import PassResult
+from dfsched.pipeline import PassResult, pipeline
 from ktir.dialects.builtin import Module
 from ktir.dtypes import decode_array, encode_array, storage_dtype
 from ktir.errors import KtirError
@@ -235,6 +235,9 @@ def verify(
         args: values for some arguments, the same in every set.
         on_outcome: called with kernel, seed and outcome as soon as there is one.
 
+    A pass that fails because one before it has broken the kernel does not hide that: what was compiled is
+    compared, and the failure comes last.
+
     Raises:
         what `dfsched.compile` raises; `ArgumentError` if no arguments are found that the kernel accepts;
         `CallError` for arguments of other types.
@@ -248,10 +251,51 @@ def verify(
     names = dfsched.kernels(module) if kernel is None else (kernel,)
     found: list[Verification] = []
     for name in names:
-        compiled = dfsched.compile(module, device, attrs.evolve(base, kernel=name))
+        chosen = attrs.evolve(base, kernel=name)
+        failure: LevelOutcome | None = None
+        try:
+            compiled = dfsched.compile(module, device, chosen)
+        except dfsched.UnsupportedKernel:
+            raise
+        except (KtirError, dfsched.DfschedError, *STUMBLES) as error:
+            partial = _as_far_as_it_goes(module, device, chosen)
+            if partial is None:
+                raise
+            compiled, failing = partial
+            failure = LevelOutcome(
+                "schedule", failing, error=f"the pass fails: {type(error).__name__}: {error}"
+            )
+            if _verify(compiled, 0, args or {}, None).ok and not isinstance(error, STUMBLES):
+                raise  # nothing was wrong before: the error is about the kernel
         for seed in range(seeds):
-            found.append(_verify(compiled, seed, args or {}, on_outcome))
+            one = _verify(compiled, seed, args or {}, on_outcome)
+            if failure is not None:
+                one = attrs.evolve(one, outcomes=(*one.outcomes, failure))
+                if on_outcome is not None:
+                    on_outcome(name, seed, failure)
+            found.append(one)
     return tuple(found)
+
+
+def _as_far_as_it_goes(
+    module: Module, device: dfsched.Architecture | str | Path | None, options: dfsched.Options
+) -> tuple[dfsched.Compiled, str] | None:
+    """The compilation up to the pass that fails, and its name; None if the first one does, or none."""
+    order = [item.name for item in pipeline(options)]
+    stops = [name for at, name in enumerate(order) if name not in order[at + 1 :]]
+    reached, failing = -1, len(stops)
+    while failing - reached > 1:
+        middle = (reached + failing) // 2
+        try:
+            dfsched.compile(module, device, attrs.evolve(options, stop_after=stops[middle]))
+        except (KtirError, dfsched.DfschedError, *STUMBLES):
+            failing = middle
+        else:
+            reached = middle
+    if reached < 0 or failing == len(stops):
+        return None
+    stop = attrs.evolve(options, stop_after=stops[reached])
+    return dfsched.compile(module, device, stop), stops[failing]
 
 
 def _verify(
@@ -280,6 +324,8 @@ def _verify(
             continue
         previous = result.module
         if not is_sequential(result.module):
+            if compiled.options.stop_after is not None:
+                break  # there is no launch spec to run it by
             note(_after_lowering(compiled, arguments, meaning, result))
             continue
         if rounding is None and (rounding := Reassociation.of(result.module)) is not None:
@@ -287,6 +333,8 @@ def _verify(
             note(outcome)
             continue
         note(_after_pass(compiled, interface, arguments, meaning, result))
+    if compiled.options.stop_after is not None:
+        return Verification(compiled.kernel, seed, tuple(outcomes))
     note(_outcome("dataflow", None, meaning, lambda watch: _run_dataflow(compiled, arguments, watch)))
     note(_outcome("device", None, meaning, lambda _: _run_device(compiled, arguments)))
     return Verification(compiled.kernel, seed, tuple(outcomes))
