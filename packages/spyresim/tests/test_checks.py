@@ -13,7 +13,7 @@ import ktir
 from ktir.builder import Kernel
 from ktir.machine import Machine
 from spyresim import ArgumentError, Session, run_dataflow, run_device, run_ktir
-from spyresim.errors import OutOfRangeFault, ScratchpadFault, UnwrittenReadFault
+from spyresim.errors import CallError, OutOfRangeFault, ScratchpadFault, UnwrittenReadFault
 from spyresim.testing import text as k
 
 RNG = np.random.default_rng(8)
@@ -97,7 +97,7 @@ class TestOutOfRange:
         assert caught.value.site.tile == 1
 
     def test_unknown_policy(self) -> None:
-        with pytest.raises(ValueError, match="'wrap' is not a valid OutOfRange"):
+        with pytest.raises(CallError, match="'out_of_range' must be one of 'error', 'zero', not 'wrap'"):
             run_ktir(edge_kernel(), args={"p": half(10, 13)}, out_of_range="wrap")
 
 
