@@ -268,3 +268,10 @@ def test_a_triton_loop() -> None:
         a, b = (np.random.default_rng([n, k]).normal(0, 1, n).astype(np.float16) for k in (0, 9))
         outputs = spyresim.run_device(compiled, {"arg0": a, "arg1": b, "arg3": n}).outputs
         np.testing.assert_array_equal(outputs["arg2"], a + b)
+
+
+def test_a_mask_from_indices() -> None:
+    """`tensor.generate` under a softmax: the causal part of each block on the diagonal."""
+    module = ktir.load(ROOT / "integration" / "kernels" / "triangular.mlir")
+    (found,) = spyresim.verify(module, "sample", kernel="causal_softmax")
+    assert found.ok, found.first

@@ -89,6 +89,19 @@ def copy_rows(n: int) -> Case:
     return {"x": x, "n": n}, {"y": x}
 
 
+def column_sums(n: int) -> Case:
+    x = np.rint(normal(n, 40))
+    expected = np.ones(40, np.float16)
+    for row in x:
+        expected += row * row
+    return {"x": x, "n": n}, {"y": expected}
+
+
+def largest(n: int) -> Case:
+    x, y = normal(n, dtype=np.float32), np.full((), 1.5, np.float32)
+    return {"x": x, "y": y, "n": n}, {"y": np.maximum(x.max(), y)}
+
+
 def bound(make: Callable[[int], Case], *values: int) -> list[Case]:
     return [make(n) for n in values]
 
@@ -99,6 +112,8 @@ SYMBOLIC = {
     "add_lanes": bound(add_lanes, 1, 67, 200),
     "double_columns": bound(double_columns, 6, 30, 48),
     "copy_rows": bound(copy_rows, 1, 7, 30),
+    "column_sums": bound(column_sums, 1, 11, 30),
+    "largest": bound(largest, 1, 73, 200),
 }
 
 

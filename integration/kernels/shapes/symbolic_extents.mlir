@@ -126,4 +126,41 @@ module {
     }
     return
   }
+
+  // y[c] = 1 + sum over r of x[r, c] ** 2 for n rows: partial sums lie where the result goes.
+  func.func @column_sums(%x: index, %y: index, %n: !ktdp.runtime_arg<index, upperbound=30>) attributes {grid = [1]} {
+    %m = ktdp.runtime_arg_extract value from %n : <index, upperbound=30> -> index
+    %one = arith.constant dense<1.0> : tensor<40xf16>
+    %xv = ktdp.construct_memory_view %x, sizes: [%m, 40], strides: [40, 1] {
+      coordinate_set = #rows40, memory_space = #ktdp.memory_space<global> } : memref<?x40xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [40], strides: [1] {
+      coordinate_set = #row40, memory_space = #ktdp.memory_space<global> } : memref<40xf16>
+    %xt = ktdp.construct_access_tile %xv[0, 0] symbols(%m) {access_tile_set = #rows40, access_tile_order = #id2}
+      : memref<?x40xf16> -> !ktdp.access_tile<?x40xindex>
+    %yt = ktdp.construct_access_tile %yv[0] {access_tile_set = #row40, access_tile_order = #id1}
+      : memref<40xf16> -> !ktdp.access_tile<40xindex>
+    %a = ktdp.load %xt : <?x40xindex> -> tensor<?x40xf16>
+    %q = arith.mulf %a, %a : tensor<?x40xf16>
+    %s = linalg.reduce { arith.addf } ins(%q : tensor<?x40xf16>) outs(%one : tensor<40xf16>) dimensions = [0]
+    ktdp.store %s, %yt : tensor<40xf16>, <40xindex>
+    return
+  }
+
+  // The largest of n numbers and of what stands in y, in one place.
+  func.func @largest(%x: index, %y: index, %n: !ktdp.runtime_arg<index, upperbound=200>) {
+    %m = ktdp.runtime_arg_extract value from %n : <index, upperbound=200> -> index
+    %xv = ktdp.construct_memory_view %x, sizes: [%m], strides: [1] {
+      coordinate_set = #lane, memory_space = #ktdp.memory_space<global> } : memref<?xf32>
+    %yv = ktdp.construct_memory_view %y, sizes: [], strides: [] {
+      coordinate_set = affine_set<() : (0 == 0)>, memory_space = #ktdp.memory_space<global> } : memref<f32>
+    %xt = ktdp.construct_access_tile %xv[0] symbols(%m) {access_tile_set = #lane, access_tile_order = #id1}
+      : memref<?xf32> -> !ktdp.access_tile<?xindex>
+    %yt = ktdp.construct_access_tile %yv[] {access_tile_set = affine_set<() : (0 == 0)>,
+      access_tile_order = affine_map<() -> ()>} : memref<f32> -> !ktdp.access_tile<index>
+    %a = ktdp.load %xt : <?xindex> -> tensor<?xf32>
+    %b = ktdp.load %yt : <index> -> tensor<f32>
+    %s = linalg.reduce { arith.maximumf } ins(%a : tensor<?xf32>) outs(%b : tensor<f32>) dimensions = [0]
+    ktdp.store %s, %yt : tensor<f32>, <index>
+    return
+  }
 }

@@ -1,8 +1,8 @@
 """`generalize-linalg`: every computation on tensors becomes a `linalg.generic` (scheduler spec 3.4 step 1).
 
-Takes named `linalg` operations and element-wise `arith` and `math` operations on ranked tensors. Leaves
-generics with the same maps and bodies; the outs of those made from `arith` and `math` are fresh
-`tensor.empty`s. Fills and copies become generics too. Everything else stays.
+Takes named `linalg` operations, `tensor.generate`, and element-wise `arith` and `math` operations on ranked
+tensors. Leaves generics with the same maps and bodies; the outs of those made from `arith`, `math` and
+`tensor.generate` are fresh `tensor.empty`s. Fills and copies become generics too. Everything else stays.
 
 Before::
 
@@ -37,12 +37,13 @@ from collections.abc import Sequence
 
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.generics import element_type, make_generic
-from dfsched.passes.ir_tools import rewrite_blocks
+from dfsched.passes.ir_tools import clone_all, rewrite_blocks
 from ktir.affine import AffineMap
+from ktir.attributes import IntegerAttr
 from ktir.dialects import linalg, tensor
 from ktir.dialects.builtin import Module
-from ktir.ir import BlockArgument, Operation, Region
-from ktir.types import TensorType
+from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.types import INDEX, TensorType
 
 __all__ = ["PASS", "run"]
 
@@ -63,6 +64,8 @@ def _generalized(op: Operation) -> list[Operation]:
             return [op]
         case linalg.LinalgOp():
             return [_of_named(op)]
+        case tensor.Generate() if op.result.type.is_static:  # type: ignore[attr-defined]
+            return _of_generate(op)
         case _ if is_element_wise_scalar_op(op):
             return _of_scalar_op(op)
         case _:
@@ -104,6 +107,32 @@ def _of_scalar_op(op: Operation) -> list[Operation]:
         [*arguments, BlockArgument(type.element, "out")],
         [scalar],
         scalar.results[0],
+        op.location,
+    )
+    return [empty, generic.replace(results=op.results)]
+
+
+def _of_generate(op: tensor.Generate) -> list[Operation]:
+    """A generic without inputs whose body computes from the indices of its loops."""
+    type = op.result.type
+    assert isinstance(type, TensorType)
+    empty = tensor.Empty.create((), [type], location=op.location)
+    block = op.body.block
+    mapping: dict[Value, Value] = {}
+    indices = []
+    for dim, argument in enumerate(block.arguments):
+        index = linalg.Index.create((), (INDEX,), {"dim": IntegerAttr(dim)}, location=op.location)
+        mapping[argument] = index.result
+        indices.append(index)
+    body = clone_all(block.operations[:-1], mapping)
+    yielded = block.terminator.operands[0]
+    generic = make_generic(
+        (),
+        empty.result,
+        [AffineMap.identity(type.rank)],
+        [BlockArgument(type.element, "out")],
+        [*indices, *body],
+        mapping.get(yielded, yielded),
         op.location,
     )
     return [empty, generic.replace(results=op.results)]

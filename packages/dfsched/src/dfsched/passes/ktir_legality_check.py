@@ -59,6 +59,8 @@ INTER_TILE = "ktdp.inter_tile_"
 TENSOR_OPS = (
     tensor.Empty,
     tensor.Splat,
+    tensor.Generate,
+    tensor.Yield,
     tensor.Extract,
     tensor.ExtractSlice,
     tensor.ExpandShape,

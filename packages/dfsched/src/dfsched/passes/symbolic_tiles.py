@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, frozen
 
@@ -13,7 +13,7 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import expand_subscripts
-from dfsched.passes.ir_tools import Definitions, captured
+from dfsched.passes.ir_tools import Definitions, captured, post_order
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.promises import Promises
 from dfsched.passes.regrouping import GroupCopy, check_same_order, is_element_wise, level_sizes, levels
@@ -50,6 +50,19 @@ class _Extent:
     place: int
     low: int
     size: Subscripts
+
+
+@frozen(eq=False)
+class _Cut:
+    """A group, the symbolic extents of its tiles, and the loop over them of each operation.
+
+    `folds`: operations that reduce the symbolic extent, with the stores of their results.
+    """
+
+    group: Sequence[Operation]
+    extents: Mapping[ktdp.ConstructAccessTile, _Extent]
+    loops: Mapping[linalg.LinalgOp, int | None]
+    folds: Mapping[linalg.LinalgOp, ktdp.Store]
 
 
 @define(eq=False)
@@ -110,8 +123,9 @@ class _Cutter:
         for op in group:
             self._check(op)
         check_same_order(group, self.definitions)
+        folds = {op: self._target(op, group) for op, loop in loops.items() if _reduces(op, loop)}
         size = next(iter(extents.values())).size
-        return self._loops(group, size, extents, loops)
+        return self._loops(_Cut(group, extents, loops, folds), size)
 
     def _check(self, op: Operation) -> None:
         """Every operation must work on each index of the symbolic extent by itself."""
@@ -128,13 +142,19 @@ class _Cutter:
                 op.location, f"'{op.name}' on tensors of symbolic extent is not supported"
             )
 
-    def _loops(
-        self,
-        group: Sequence[Operation],
-        size: Subscripts,
-        extents: Mapping[ktdp.ConstructAccessTile, _Extent],
-        loops: Mapping[linalg.LinalgOp, int | None],
-    ) -> list[Operation]:
+    def _target(self, op: linalg.LinalgOp, group: Sequence[Operation]) -> ktdp.Store:
+        """The store of what an operation reduces over the symbolic extent: partial results live there."""
+        users = [user for result in op.results for user in self.definitions.users(result)]
+        if len(op.results) == 1 and len(users) == 1 and isinstance(users[0], ktdp.Store):
+            return users[0]
+        raise UnsupportedKernel.at(
+            op.location,
+            f"'{op.name}' reduces a dimension of symbolic extent, which is supported only where the result "
+            "is stored and not used otherwise",
+        )
+
+    def _loops(self, cut: _Cut, size: Subscripts) -> list[Operation]:
+        group = cut.group
         emitter = Emitter(group[-1].location)
         (expr,) = size.exprs
         total = emitter.affine(expr, size.values)
@@ -145,22 +165,50 @@ class _Cutter:
             total = emitter.binary(arith.MinSI, total, emitter.constant(bound))
         if not natural or counts:
             total = emitter.binary(arith.MaxSI, total, emitter.constant(0))
+        for fold, store in cut.folds.items():
+            self._initial(fold, store, group, emitter)
         for bounds, block, variable, body in levels(total, self._block_sizes(group, size), emitter):
-            self._part(group, extents, loops, block, variable, body)
+            self._part(cut, block, variable, body)
             emitter.operations.append(
                 build.for_loop(bounds, variable, body.operations, None, group[-1].location)
             )
         return emitter.operations
 
-    def _part(
-        self,
-        group: Sequence[Operation],
-        extents: Mapping[ktdp.ConstructAccessTile, _Extent],
-        loops: Mapping[linalg.LinalgOp, int | None],
-        block: int,
-        variable: Value,
-        emitter: Emitter,
+    def _initial(
+        self, fold: linalg.LinalgOp, store: ktdp.Store, group: Sequence[Operation], emitter: Emitter
     ) -> None:
+        """Store the initial value of a reduction where its partial results will lie."""
+        (initial,) = fold.output_values
+        inside = set(group)
+        value = initial
+        definer = self.definitions.definer(initial)
+        if isinstance(definer, ktdp.Load) and definer.access_tile is store.access_tile:
+            return  # it lies there already
+        if definer is not None and definer in inside:
+            needed = set(post_order(definer, lambda op: self._producers(captured(op), inside)))
+            copy = GroupCopy(emitter, self.definitions, lambda t: t, lambda t: t.result, lambda o: {})
+            copy.add([op for op in group if op in needed])
+            value = copy.values[initial]
+        emitter.operations.append(ktdp.Store.create([value, store.access_tile], location=store.location))
+
+    def _producers(self, values: Iterable[Value], group: set[Operation]) -> list[Operation]:
+        """The operations of a group that define some values."""
+        definers = (self.definitions.definer(value) for value in values)
+        return [definer for definer in definers if definer is not None and definer in group]
+
+    def _repeated(self, cut: _Cut) -> list[Operation]:
+        """What every part needs: not what only makes initial values of reductions."""
+        inside = set(cut.group)
+
+        def inputs(op: Operation) -> list[Operation]:
+            used = op.operands[:-1] if op in cut.folds else tuple(captured(op))
+            return self._producers(used, inside)
+
+        stores: list[Operation] = [op for op in cut.group if isinstance(op, ktdp.Store)]
+        needed = {op for store in stores for op in post_order(store, inputs)}
+        return [op for op in cut.group if op in needed]
+
+    def _part(self, cut: _Cut, block: int, variable: Value, emitter: Emitter) -> None:
         """The group for `block` indices from the loop's variable on."""
 
         def shape(type: TensorType) -> TensorType:
@@ -168,14 +216,21 @@ class _Cutter:
             return TensorType(extents, type.element, type.encoding)
 
         def tile(op: ktdp.ConstructAccessTile) -> Value:
-            extent = extents.get(op)
+            extent = cut.extents.get(op)
             return op.result if extent is None else emitter.add(_part_of(op, extent, block, variable))
 
         def shifts(op: linalg.LinalgOp) -> dict[int, Value]:
-            loop = loops.get(op)
+            loop = cut.loops.get(op)
             return {} if loop is None else {loop: variable}
 
-        GroupCopy(emitter, self.definitions, shape, tile, shifts).add(group)
+        copy = GroupCopy(emitter, self.definitions, shape, tile, shifts)
+        for op in self._repeated(cut):
+            store = cut.folds.get(op) if isinstance(op, linalg.LinalgOp) else None
+            if store is not None:
+                type = op.results[0].type
+                load = ktdp.Load.create([store.access_tile], [type], location=store.location)
+                op = op.replace(operands=[*op.operands[:-1], emitter.add(load)])
+            copy.add([op])
 
     def _block_sizes(self, group: Sequence[Operation], size: Subscripts) -> list[int]:
         """Extents of the tiles, large ones first; each divides the one before, the last one the extent."""
@@ -310,6 +365,10 @@ def _part_of(
     )
 
 
+def _reduces(op: linalg.LinalgOp, loop: int | None) -> bool:
+    return loop is not None and op.iterators[loop] != "parallel"
+
+
 # -- which loop of an operation is the symbolic extent
 
 
@@ -334,10 +393,6 @@ def _loop_of(op: linalg.LinalgOp) -> int | None:
     if len(loops) > 1:
         raise UnsupportedKernel.at(op.location, f"'{op.name}' has more than one loop of symbolic extent")
     (loop,) = loops
-    if op.iterators[loop] != "parallel":
-        raise UnsupportedKernel.at(
-            op.location, f"'{op.name}' reduces a dimension of symbolic extent, which is not supported"
-        )
     for value, map in zip(values, op.maps, strict=False):
         type = value.type
         if isinstance(type, TensorType) and type.is_static and any(loop in e.dims() for e in map.results):
