@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from schedule_oracle import elementwise
 
 import dfsched
 import ktir
@@ -670,14 +671,39 @@ def test_buffers_that_do_not_fit() -> None:
     with pytest.raises(dfsched.ScheduleError) as caught:
         assigned(f"func.func @f() {{\n{allocs}{joint}return\n}}")
     messages = [d.message for d in caught.value.diagnostics]
-    assert messages[0].startswith(
-        "cannot allocate 128 bytes aligned to 64 in L1: capacity 1048576 bytes, 1048576"
+    assert messages[0] == (
+        "'f' needs 1048704 bytes of L1, 1048576 bytes available; these buffers are live at the same time:"
     )
     assert [n.message for n in caught.value.diagnostics[0].notes] == [
-        'memref<1024x512xf16, "L1"> takes 1048576 bytes at the same time'
+        '   1.0 MiB  1 x memref<1024x512xf16, "L1">',
+        ' 128 bytes  1 x memref<64xf16, "L1">',
     ]
-    assert "TAPE" in messages[1]
-    assert messages[2] == "2 buffers could not be given an address"
+    assert messages[1].startswith(
+        "cannot allocate 128 bytes aligned to 64 in L1: capacity 1048576 bytes, 1048576"
+    )
+    assert "TAPE" in messages[2]
+    assert messages[3] == "2 buffers could not be given an address"
+
+
+def test_what_does_not_fit_is_told_with_its_place() -> None:
+    """Every buffer is traced to the load or store that it serves; equal ones are counted; pins take space, too."""
+    text = (
+        "module attributes {ktdp.scratchpad_keepout = [[0, 524288]]} {\n" + elementwise((1024, 256)) + "\n}"
+    )
+    options = dfsched.Options(emit="schedule", pins={"tile_sizes": (512, 4)})
+    with pytest.raises(dfsched.ScheduleError) as caught:
+        dfsched.compile(ktir.parse(text), "sample", options)
+    first, *others = caught.value.diagnostics
+    assert first.message == (
+        "'local_schedule_0' needs 1.5 MiB of L1, 512.0 KiB available; these buffers are live at the same time:"
+    )
+    assert [note.message for note in first.notes] == [
+        *[' 512.0 KiB  2 x memref<512x4x1x64xf16, "L1">'] * 3,
+        " 512.0 KiB  kept for views of the kernel and residents of others",
+    ]
+    lines = [note.location.file_line_column()[1] for note in first.notes[:3] if note.location is not None]
+    assert [text.splitlines()[line - 1].split()[0] for line in lines] == ["%ax", "%bx", "ktdp.store"]
+    assert all(d.location is not None and d.location.file_line_column() is not None for d in others)
 
 
 def test_buffers_share_space_only_where_they_must() -> None:

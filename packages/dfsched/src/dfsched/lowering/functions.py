@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
+from dfsched.passes.errors import Findings
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Call, Func
 from ktir.grid import GridError, grid_of
@@ -14,14 +15,24 @@ __all__ = ["all_functions", "calls", "check_structured", "grid_size", "map_funct
 
 
 def map_functions(module: Module, rewrite: Callable[[Func], Func]) -> Module:
-    """The module with every function (at any level) replaced, in walk order."""
+    """The module with every function (at any level) replaced, in walk order.
+
+    What `rewrite` raises for one function does not keep it from the others: all errors are raised at the end.
+    """
+    findings = Findings()
+    new = _mapped(module, lambda function: findings.attempt(rewrite, function))
+    findings.check()
+    return new
+
+
+def _mapped(module: Module, rewrite: Callable[[Func], Func]) -> Module:
     operations: list[Operation] = []
     for op in module.operations:
         match op:
             case Func():
                 operations.append(rewrite(op))
             case Module():
-                operations.append(map_functions(op, rewrite))
+                operations.append(_mapped(op, rewrite))
             case _:
                 operations.append(op)
     if all(a is b for a, b in zip(operations, module.operations, strict=True)):

@@ -43,6 +43,7 @@ from dfsched.errors import AddressError, ArchitectureError
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.buffer_packing import Buffer, live_ranges, packed
 from dfsched.passes.build import index_constant
+from dfsched.passes.capacity import overflow, place_of_buffer
 from dfsched.passes.errors import ScheduleError
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks
 from dfsched.passes.pinned_ranges import pinned_ranges
@@ -51,7 +52,7 @@ from ktir.affine import Sym, linear
 from ktir.attributes import IntegerAttr
 from ktir.dialects import affine, arith, func, memref
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
-from ktir.errors import Diagnostic, Note
+from ktir.errors import Diagnostic
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, bit_width
 
@@ -66,7 +67,8 @@ def run(module: Module, context: PassContext) -> Module:
     findings: list[Diagnostic] = []
     new = _in_module(module, architecture, pinned, shared, findings)
     if findings:
-        total = f"{len(findings)} buffers could not be given an address"
+        failed = sum(not finding.notes for finding in findings)  # those with notes are about memories
+        total = f"{failed} buffers could not be given an address"
         raise ScheduleError((*findings, Diagnostic(total, module.location)))
     return with_pinned(new, pinned)
 
@@ -218,12 +220,12 @@ def _addresses(
             for number in sorted(failed)
         ]
         found = shared
+    if errors and capacity is not None:
+        allocs = [op for op, _ in buffers]
+        numbers = [number for number, _ in errors]
+        pinned = tracker.pinned(kind)
+        findings.append(overflow(function, kind, allocs, ranges, numbers, capacity, pinned, definitions))
     for number, failure in errors:
         op, _ = buffers[number]
-        notes = [
-            Note(f"{other.memref.type} takes {size} bytes at the same time", other.location)
-            for (other, size), span in zip(buffers, ranges, strict=True)
-            if other is not op and span.meets(ranges[number])
-        ]
-        findings.append(Diagnostic(str(failure), op.location, notes=tuple(notes)))
+        findings.append(Diagnostic(str(failure), place_of_buffer(op, function, definitions)))
     return found

@@ -15,7 +15,7 @@ from dfsched.passes.ir_tools import Definitions
 from ktir.dialects import func, memref
 from ktir.ir import Operation, Value
 
-__all__ = ["Buffer", "live_ranges", "packed"]
+__all__ = ["Buffer", "live_ranges", "packed", "users_of"]
 
 
 @frozen
@@ -42,12 +42,12 @@ def live_ranges(
             position[inner] = number
     ranges: dict[memref.Alloc, tuple[int, int]] = {}
     for alloc in allocs:
-        places = [position[user] for user in _users(alloc.memref, definitions) if user in position]
+        places = [position[user] for user in users_of(alloc.memref, definitions) if user in position]
         ranges[alloc] = (min(places), max(places)) if places else (position[alloc], position[alloc])
     return ranges
 
 
-def _users(value: Value, definitions: Definitions) -> Iterator[Operation]:
+def users_of(value: Value, definitions: Definitions) -> Iterator[Operation]:
     """Operations that use a buffer, also under the names by which it is handed on; not its end."""
     seen: set[Value] = set()
     pending = [value]

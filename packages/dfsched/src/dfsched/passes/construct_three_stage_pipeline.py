@@ -43,6 +43,7 @@ ktdf.stage depends_in(%2#3) depends_out(%2#4) {
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from attrs import define, frozen
 
@@ -64,7 +65,7 @@ from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, clone_all
 from dfsched.passes.memory_accesses import are_disjoint, may_alias, tile_of
 from dfsched.passes.pipeline_parts import allocations, element_of, place_of, scalar_types
@@ -95,7 +96,10 @@ def run(module: Module, context: PassContext) -> Module:
             module.location,
             f"the compute unit has the kind {kind_text(unit.kind)}; stages name units by strings",
         )
-    new = _in_module(module, context, module.attributes.get("ktdp.address_unit") == StringAttr("byte"))
+    findings = Findings()
+    byte_addresses = module.attributes.get("ktdp.address_unit") == StringAttr("byte")
+    new = _in_module(module, context, byte_addresses, findings)
+    findings.check()
     pruned = dce(new)
     assert isinstance(pruned, Module)
     return pruned
@@ -109,14 +113,15 @@ PASS = Pass(
 )
 
 
-def _in_module(module: Module, context: PassContext, byte_addresses: bool) -> Module:
+def _in_module(module: Module, context: PassContext, byte_addresses: bool, findings: Findings) -> Module:
     operations: list[Operation] = []
     for op in module.operations:
         match op:
             case Module():
-                operations.append(_in_module(op, context, byte_addresses))
+                operations.append(_in_module(op, context, byte_addresses, findings))
             case func.Func() if not op.is_declaration:
-                operations.append(_in_function(op, context, byte_addresses))
+                build = partial(_in_function, context=context, byte_addresses=byte_addresses)
+                operations.append(findings.attempt(build, op))
             case _:
                 operations.append(op)
     return module.with_operations(tuple(operations))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import define, field, frozen
 
 from dfsched.errors import DfschedError
 from ktir.errors import Diagnostic, Note
 from ktir.location import Location
 
-__all__ = ["ScheduleError", "UnknownPass", "UnsupportedKernel"]
+__all__ = ["Findings", "ScheduleError", "UnknownPass", "UnsupportedKernel"]
+
+T = TypeVar("T")
 
 
 @frozen(str=False)
@@ -29,6 +34,30 @@ class ScheduleError(DfschedError):
 @frozen(str=False)
 class UnsupportedKernel(ScheduleError):
     """The kernel is legal, but uses something that is not built."""
+
+
+@define
+class Findings:
+    """What is wrong with the parts that a pass looks at one by one, so that it is all told at once."""
+
+    errors: list[ScheduleError] = field(factory=list)
+
+    def attempt(self, change: Callable[[T], T], part: T) -> T:
+        """The changed part; the part as it was if that fails, which is noted."""
+        try:
+            return change(part)
+        except ScheduleError as error:
+            self.errors.append(error)
+            return part
+
+    def check(self) -> None:
+        """Raise what was noted as one error, of the class that all have in common."""
+        if not self.errors:
+            return
+        kinds = {type(error) for error in self.errors}
+        kind = kinds.pop() if len(kinds) == 1 else ScheduleError
+        diagnostics = [diagnostic for error in self.errors for diagnostic in error.diagnostics]
+        raise kind(tuple(dict.fromkeys(diagnostics)))
 
 
 @frozen(str=False)

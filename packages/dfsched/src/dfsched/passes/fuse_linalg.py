@@ -35,7 +35,7 @@ from collections.abc import Sequence
 
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
-from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.fusion import Fusion
 from dfsched.passes.generics import make_generic
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
@@ -56,8 +56,12 @@ def run(module: Module, context: PassContext) -> Module:
     """Fuse in every function that stores."""
     definitions = Definitions(module)
     replaced: dict[Value, Value] = {}
+    findings = Findings()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
+        return [new for op in operations for new in findings.attempt(fused, [op])]
+
+    def fused(operations: list[Operation]) -> list[Operation]:
         result: list[Operation] = []
         for op in operations:
             match op:
@@ -75,7 +79,9 @@ def run(module: Module, context: PassContext) -> Module:
                     result.append(op)
         return result
 
-    new = dce(rewrite_blocks(module, rewrite))
+    new = rewrite_blocks(module, rewrite)
+    findings.check()
+    new = dce(new)
     assert isinstance(new, Module)
     return new
 

@@ -57,7 +57,7 @@ from dfsched.dialects.ktdf import (
 )
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.ir_tools import captured, rewrite_blocks, substitute
 from ktir.attribute import Attribute
 from ktir.attributes import StringAttr
@@ -70,13 +70,13 @@ __all__ = ["PASS", "run"]
 
 def run(module: Module, context: PassContext) -> Module:
     """Expand every pipeline, inner ones first."""
-    new = rewrite_blocks(
-        module,
-        lambda operations: [
-            _expand(op, context) if isinstance(op, Pipeline) and not _is_expanded(op) else op
-            for op in operations
-        ],
-    )
+    findings = Findings()
+
+    def expanded(op: Operation) -> Operation:
+        return _expand(op, context) if isinstance(op, Pipeline) and not _is_expanded(op) else op
+
+    new = rewrite_blocks(module, lambda operations: [findings.attempt(expanded, op) for op in operations])
+    findings.check()
     assert isinstance(new, Module)
     return new
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -35,7 +35,7 @@ from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, Pipeline
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag, nest_loops, nest_pipelines
@@ -56,20 +56,31 @@ __all__ = ["PASS", "plans_of", "program_facts", "run"]
 
 def run(module: Module, context: PassContext) -> Module:
     """Plan every program, nested modules included."""
-    return _in_module(module, context, _free_scratchpad(module, context.architecture))
+    free = _free_scratchpad(module, context.architecture)
+    findings = Findings()
+    new = _in_module(
+        module, lambda program: findings.attempt(lambda op: _planned(op, context, free), program)
+    )
+    findings.check()
+    return new
 
 
-def _in_module(module: Module, context: PassContext, free: int) -> Module:
+def _in_module(module: Module, plan: Callable[[func.Func], func.Func]) -> Module:
     operations: list[Operation] = []
     for op in module.operations:
         match op:
             case Module():
-                op = _in_module(op, context, free)
+                op = _in_module(op, plan)
             case func.Func() if any(isinstance(inner, Pipeline) for inner in op.walk()):
-                op, plan = cut_in_parts(op, _plan(op, context, free), context)
-                op = _marked(op).replace(attributes={PLAN: plan.to_attribute()})
+                op = plan(op)
         operations.append(op)
     return module.with_operations(tuple(operations))
+
+
+def _planned(program: func.Func, context: PassContext, free: int) -> func.Func:
+    """The program with its plan, and with the marks that the plan speaks of."""
+    cut, plan = cut_in_parts(program, _plan(program, context, free), context)
+    return _marked(cut).replace(attributes={PLAN: plan.to_attribute()})
 
 
 PASS = Pass("select-plan", Group.FRONTEND, run, "ask the policy for the decisions of each program")
