@@ -5,13 +5,17 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import dfsched.cli
+import dfsched.errors
 import ktir.cli
 import spyrert.cli
 import spyresim.cli
+import spyresim.errors
+from dfsched.pipeline import PASSES
 from repository import ROOT
 
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if ">>> " in path.read_text())
@@ -65,3 +69,30 @@ def test_commands_print_what_the_page_says(
             assert doctest.OutputChecker().check_output(wanted, result.output, flags), (line, result.output)
             commands += 1
     assert commands
+
+
+def test_reference_pages_name_everything() -> None:
+    """Passes in order and commands with their options; `python tools/reference_pages.py` writes the pages."""
+    passes = (ROOT / "docs" / "reference" / "passes.md").read_text()
+    rows = re.findall(r"^\| \d+ \| `([\w-]+)`", passes, re.MULTILINE)
+    assert rows == [item.name for item in PASSES]
+    commands = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    for name, main in MAINS.items():
+        assert isinstance(main, click.Group)
+        for inner, command in main.commands.items():
+            assert f"## `{name} {inner}" in commands
+            options = [o for p in command.params if isinstance(p, click.Option) for o in p.opts]
+            assert [o for o in options if o not in commands] == []
+
+
+def test_errors_are_documented() -> None:
+    """The page of diagnostics names every error that dfsched and spyresim raise."""
+    page = (ROOT / "docs" / "reference" / "diagnostics.md").read_text()
+    public = {name for name in (*dfsched.errors.__all__, *spyresim.errors.__all__) if name[0].isupper()}
+    bases = {"DfschedError", "SpyresimError", "ExecutionFault", "MemoryFault"}
+    faults = {
+        name
+        for name in public
+        if name.endswith(("Error", "Fault", "Setting", "NotFound")) or "Unsupported" in name
+    }
+    assert {name for name in faults - bases if f"`{name}`" not in page} == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 
 import click
 
@@ -10,7 +11,7 @@ from dfsched.options import Profile
 from dfsched.passes.base import Pass
 from dfsched.pipeline import OTHER_PASSES, PASSES, V1
 
-__all__ = ["passes"]
+__all__ = ["passes", "published_rows"]
 
 
 @click.command()
@@ -35,7 +36,7 @@ def passes(profile: str, options: bool) -> None:
         click.echo(line)
 
 
-def _rows(items: Sequence[Pass]) -> list[str]:
+def published_rows(items: Sequence[Pass]) -> list[str]:
     """The published row that each pass stands for: ``+`` none, ``N~`` one that is elsewhere there."""
     taken: set[int] = set()
     rows: list[int | None] = []
@@ -60,7 +61,7 @@ def _longest_in_order(rows: Sequence[int]) -> set[int]:
 
 
 def _default() -> Iterator[str]:
-    for number, (item, row) in enumerate(zip(PASSES, _rows(PASSES), strict=True)):
+    for number, (item, row) in enumerate(zip(PASSES, published_rows(PASSES), strict=True)):
         yield f"{number:2}  {item.name:34}  {item.group.value:9}  {row:>3}  {item.summary}"
 
 
@@ -76,5 +77,15 @@ def _options() -> Iterator[str]:
     for item in dict.fromkeys((*PASSES, *OTHER_PASSES)):
         for setting in item.settings:
             default = setting.default
-            text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-            yield f"{setting.key}={text}"
+            yield f"{setting.key}={_text(default)}"
+
+
+def _text(value: object) -> str:
+    """A default as it would be given."""
+    match value:
+        case tuple():
+            return ",".join(map(str, value))
+        case Enum():
+            return str(value.value)
+        case _:
+            return str(value)
