@@ -16,6 +16,7 @@ __all__ = [
     "post_order",
     "rewrite_blocks",
     "substitute",
+    "without_unused",
 ]
 
 
@@ -129,3 +130,24 @@ def rewrite_blocks(op: Operation, rewrite: Callable[[Sequence[Operation]], Seque
             blocks.append(block if same else block.replace(operations=new))
         regions.append(Region(tuple(blocks)))
     return op.replace(regions=regions) if changed else op
+
+
+def without_unused(op: Operation, may_go: Callable[[Operation], bool]) -> Operation:
+    """An operation without those inside that nobody needs and that may go; everything else stays.
+
+    Unlike dead-code elimination: what is wrong with a kernel must still be there to be said.
+    """
+    inner = list(op.walk())
+    goes = {candidate for candidate in inner if candidate is not op and may_go(candidate)}
+    definers: dict[Value, Operation] = {
+        result: candidate for candidate in goes for result in candidate.results
+    }
+    pending = [value for other in inner if other not in goes for value in other.operands]
+    needed: set[Operation] = set()
+    while pending:
+        definer = definers.get(pending.pop())
+        if definer is not None and definer not in needed:
+            needed.add(definer)
+            pending += definer.operands
+    unused = goes - needed
+    return rewrite_blocks(op, lambda ops: [o for o in ops if o not in unused]) if unused else op

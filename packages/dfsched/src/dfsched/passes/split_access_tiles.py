@@ -37,7 +37,7 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import UnsupportedKernel
-from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.ir_tools import Definitions, without_unused
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import GroupCopy, check_same_order, is_element_wise, level_sizes, levels
 from dfsched.passes.tile_lattices import lattice_of, ordered_points
@@ -47,7 +47,6 @@ from ktir.dialects import arith, func, ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.opdef import OPERAND_SEGMENTS
-from ktir.transforms import dce
 from ktir.types import I32, I64, INDEX, TensorType
 
 __all__ = ["PASS", "run"]
@@ -80,7 +79,8 @@ def _kernel(kernel: func.Func) -> func.Func:
         return kernel
     block = kernel.body.block
     operations = _Splitter(Definitions(kernel)).block(block.operations)
-    new = dce(kernel.replace(regions=[Region((block.replace(operations=operations),))]))
+    changed = kernel.replace(regions=[Region((block.replace(operations=operations),))])
+    new = without_unused(changed, lambda op: isinstance(op, ktdp.ConstructAccessTile))
     assert isinstance(new, func.Func)
     return new
 

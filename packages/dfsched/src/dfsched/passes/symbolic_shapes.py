@@ -30,17 +30,17 @@ from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
 from dfsched.passes.errors import UnsupportedKernel
-from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute, without_unused
 from dfsched.passes.promises import Promise, Promises
 from dfsched.passes.symbolic_tiles import cut_symbolic_tiles
 from ktir.affine import AffineSet, Const, Dim
+from ktir.analysis import is_pure
 from ktir.attributes import AffineSetAttr, DenseArrayAttr, IntegerAttr, TypeAttr
-from ktir.dialects import arith, func, ktdp
+from ktir.dialects import arith, func, ktdp, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
 from ktir.opdef import OPERAND_SEGMENTS
-from ktir.transforms import dce
-from ktir.types import I32, I64, INDEX, FunctionType, MemRefType, bit_width
+from ktir.types import I32, I64, INDEX, FunctionType, IndexType, MemRefType, bit_width
 
 __all__ = ["PASS", "run"]
 
@@ -78,9 +78,17 @@ def _kernel(kernel: func.Func, context: PassContext) -> func.Func:
     operations = cut_symbolic_tiles(
         block.operations, Promises(Definitions(kernel), arguments), context.architecture
     )
-    new = dce(kernel.replace(regions=[Region((block.replace(operations=operations),))]))
+    new = without_unused(kernel.replace(regions=[Region((block.replace(operations=operations),))]), _is_part)
     assert isinstance(new, func.Func)
     return new
+
+
+def _is_part(op: Operation) -> bool:
+    """Whether an operation may only have served symbolic tiles: sizes, tiles, tensors that come from nothing."""
+    if isinstance(op, ktdp.ConstructAccessTile | tensor.Empty | tensor.Splat):
+        return True
+    numbers = all(isinstance(result.type, IndexType) for result in op.results)
+    return bool(op.results) and numbers and not op.regions and is_pure(op)
 
 
 def _is_symbolic(op: Operation) -> bool:

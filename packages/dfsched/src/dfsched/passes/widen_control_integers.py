@@ -41,12 +41,12 @@ from attrs import define, field
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
-from dfsched.passes.ir_tools import substitute
+from dfsched.passes.ir_tools import substitute, without_unused
+from ktir.analysis import is_pure
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, func, scf
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
-from ktir.transforms import dce
 from ktir.types import I1, INDEX, IndexType, IntegerType
 
 __all__ = ["PASS", "run"]
@@ -95,7 +95,7 @@ def _kernel(kernel: func.Func) -> func.Func:
     start = widening.arguments(block.arguments)
     operations = [substitute(op, widening.replaced) for op in widening.block(block.operations)]
     body = block.replace(operations=[*start, *operations])
-    new = dce(kernel.replace(regions=[Region((body,))]))
+    new = without_unused(kernel.replace(regions=[Region((body,))]), _is_number)
     assert isinstance(new, func.Func)
     return new
 
@@ -111,6 +111,12 @@ def _is_control(op: Operation) -> bool:
             return any(argument.type == I1 for argument in op.arguments)
         case _:
             return False
+
+
+def _is_number(op: Operation) -> bool:
+    """Whether an operation does nothing but compute numbers."""
+    numbers = all(isinstance(result.type, IndexType | IntegerType) for result in op.results)
+    return bool(op.results) and numbers and not op.regions and is_pure(op)
 
 
 def _is_wide(value: Value) -> bool:
