@@ -125,13 +125,12 @@ from rangeify.array_api.missing import missing as _missing
 from rangeify.array_api.searching import (
     argmax,
     argmin,
-    argsort,
     searchsorted,
-    sort,
     take,
     take_along_axis,
     where,
 )
+from rangeify.array_api.sorting import argsort, sort
 from rangeify.array_api.statistics import (
     all,
     any,

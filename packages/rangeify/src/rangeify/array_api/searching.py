@@ -1,13 +1,8 @@
-"""Searching, sorting and indexing functions of the standard.
-
-Sorting compares every element with every other along the axis: quadratic work, one pass, no data-dependent
-order.
-"""
+"""Searching and indexing functions of the standard."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, Final
 
 from rangeify import gather
 from rangeify.array_api import dtypes
@@ -16,14 +11,17 @@ from rangeify.array_api.creation import counter
 from rangeify.array_api.manipulation import axis_of
 from rangeify.errors import ShapeError
 from uopgraph import Ops, UOp
-from uopgraph import dtypes as _d
+
+#: A sorted vector of at most this length is compared as a whole.
+SHORT: Final = 512
 
 
-def _count(n: int) -> UOp:
+def count(n: int) -> UOp:
+    """0 ... n - 1."""
     return counter(n, dtypes.DEFAULT_INT)
 
 
-def _along(vector: UOp, axis: int, ndim: int) -> UOp:
+def along(vector: UOp, axis: int, ndim: int) -> UOp:
     """A vector on one of `ndim` axes."""
     return vector.reshape(tuple(-1 if i == axis else 1 for i in range(ndim)))
 
@@ -44,8 +42,8 @@ def _first(x: Array, axis: int | None, keepdims: bool, least: bool, name: str) -
         node = -node if node.dtype.is_float else ~node
     best = node.max(place, keepdim=True)
     hit = node.eq(best) | (node.ne(node) & best.ne(best))
-    backwards = _along(
-        _count(n) * UOp.const(-1, dtypes.DEFAULT_INT) + UOp.const(n - 1, dtypes.DEFAULT_INT), place, node.ndim
+    backwards = along(
+        count(n) * UOp.const(-1, dtypes.DEFAULT_INT) + UOp.const(n - 1, dtypes.DEFAULT_INT), place, node.ndim
     )
     last = hit.where(backwards, UOp.const(-1, dtypes.DEFAULT_INT)).max(place)
     found = UOp.const(n - 1, dtypes.DEFAULT_INT) + -last
@@ -75,53 +73,7 @@ def where(condition: Array, x1: Any, x2: Any, /) -> Array:
     return Array.of(condition.node.alu(Ops.WHERE, a, b))
 
 
-# sorting ----------------------------------------------------------------------------------------
-
-
-def _sort_key(x: UOp, descending: bool) -> UOp:
-    """Integers in the order of the values: both zeros equal, every nan the same and behind all others."""
-    if x.dtype.is_float:
-        plain = x.ne(x).where(UOp.const(math.nan, x.dtype), x + UOp.const(0.0, x.dtype))
-        signed = plain.bitcast(_d.int32 if x.dtype is _d.float32 else _d.int64)
-        x = (signed < UOp.const(0, signed.dtype)).where(
-            signed ^ UOp.const(signed.dtype.max, signed.dtype), signed
-        )
-    return ~x if descending else x
-
-
-def _ranks(x: UOp, axis: int, descending: bool) -> UOp:
-    """How many elements come before each along an axis; of equal ones the earlier."""
-    key = _sort_key(x, descending).contiguous()
-    n = int(x.shape[axis])
-    mine, other = key.unsqueeze(axis + 1), key.unsqueeze(axis)
-    i, j = _along(_count(n), axis, x.ndim + 1), _along(_count(n), axis + 1, x.ndim + 1)
-    before = (other < mine) | (other.eq(mine) & (j < i))
-    return before.cast(dtypes.DEFAULT_INT).sum(axis + 1).contiguous()
-
-
-def _order(x: Array, axis: int, descending: bool, name: str) -> tuple[UOp, int]:
-    dtypes.require(x.dtype, "numeric", name)
-    place = axis_of(axis, x.ndim, name)
-    n = x.shape[place]
-    if x.size == 0:
-        return UOp.const(0, dtypes.DEFAULT_INT).expand(x.shape), place
-    ranks = _ranks(x.node, place, descending)
-    wanted, source = _along(_count(n), place, x.ndim + 1), _along(_count(n), place + 1, x.ndim + 1)
-    here = ranks.unsqueeze(place).eq(wanted)
-    return here.where(source, UOp.const(0, dtypes.DEFAULT_INT)).sum(place + 1).contiguous(), place
-
-
-@array_function
-def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions that sort x along an axis, always stably; nan is greater than everything."""
-    return Array.of(_order(x, axis, descending, "argsort")[0])
-
-
-@array_function
-def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """x sorted along an axis, always stably; nan is greater than everything."""
-    order, place = _order(x, axis, descending, "sort")
-    return Array.of(gather.take_along_axis(x.node, order, place)) if x.size else Array.of(x.node)
+# places in a sorted vector --------------------------------------------------------------------
 
 
 @array_function
@@ -138,9 +90,30 @@ def searchsorted(x1: Array, x2: Array, /, *, side: str = "left", sorter: Array |
         return Array.of(
             UOp.const(0, dtypes.DEFAULT_INT).expand(x2.shape) if x2.ndim else UOp.const(0, dtypes.DEFAULT_INT)
         )
+    if x1.size > SHORT:
+        return Array.of(_bisected(a, b, side))
     values = b.unsqueeze(x2.ndim)
-    ahead = (a < values) if side == "left" else (a <= values) | values.ne(values)
-    return Array.of(ahead.cast(dtypes.DEFAULT_INT).sum(x2.ndim))
+    return Array.of(_ahead(a, values, side).cast(dtypes.DEFAULT_INT).sum(x2.ndim))
+
+
+def _ahead(a: UOp, values: UOp, side: str) -> UOp:
+    """Whether elements of a sorted vector stand before the place of a value; nan is behind all others."""
+    undefined = values.ne(values)
+    return (a < values) | (undefined & a.eq(a)) if side == "left" else (a <= values) | undefined
+
+
+def _bisected(a: UOp, b: UOp, side: str) -> UOp:
+    """How many values of the sorted vector `a` lie ahead of each of `b`, found bit by bit."""
+    n = int(a.shape[0])
+    values = b.reshape(int(b.numel()))
+    found = UOp.const(0, dtypes.DEFAULT_INT).expand(values.shape)
+    for bit in reversed(range(n.bit_length())):
+        more = found + UOp.const(1 << bit, dtypes.DEFAULT_INT)
+        last = more + UOp.const(-1, dtypes.DEFAULT_INT)
+        at = gather.take(a, last, 0)
+        inside = last < UOp.const(n, dtypes.DEFAULT_INT)
+        found = (inside & _ahead(at, values, side)).where(more, found).contiguous()
+    return found.reshape(b.shape)
 
 
 # indexing ---------------------------------------------------------------------------------------
@@ -186,4 +159,4 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     return Array.of(gather.take_along_axis(x.node, indices.node, place))
 
 
-__all__ = ["argmax", "argmin", "argsort", "searchsorted", "sort", "take", "take_along_axis", "where"]
+__all__ = ["argmax", "argmin", "searchsorted", "take", "take_along_axis", "where"]
