@@ -478,3 +478,143 @@ def test_symbolic_accesses() -> None:
         (("%flat", "", "", "memref<480xf16>", "f16"), "indices should not be empty"),
     ]:
         assert message in problems(FLAT + load.format(*arguments))
+
+
+INDIRECT_TIMES = (
+    TIMES.replace("time_addr_map", "load_direct_time_addr_map", 1)
+    + ", "
+    + TIMES.split(", time_order")[0].replace("time_addr_map", "store_direct_time_addr_map")
+)
+
+
+def test_indirect_composites() -> None:
+    """checklist T1: either place may come from a table; layout of the printed text."""
+    text = round_trip(
+        TABLE
+        + f"""agen.composite_indirect_load_and_store indirect_src:%tab[%i] direct_src:%w[0, 0] direct_dst:%w[%j, 0]
+         multicast_info = %u0 time_symbols(%j), load_iv(%x:vector<32xf16>)
+         {{{LOAD_SETS}, {STORE_SETS}, {INDIRECT_TIMES}}}
+        {{
+          agen.yield
+        }} : memref<16xi32>, memref<5x96xf16>, memref<5x96xf16>
+        agen.composite_indirect_load_and_store direct_src:%w[0, 0] indirect_dst:%tab[%i] direct_dst:%w[%j, 0]
+         time_symbols(), load_iv(%x:vector<32xf16>)
+         {{{LOAD_SETS}, {STORE_SETS}, {INDIRECT_TIMES}}}
+        {{
+          agen.yield
+        }} : memref<5x96xf16>, memref<16xi32>, memref<5x96xf16>
+        agen.composite_indirect_load indirect:%tab[%i] direct:%w[0, 0] time_symbols(), load_iv(%x:vector<32xf16>)
+         {{{LOAD_SETS}, {TIMES}}}
+        {{
+          dataflow.send %u0, %x : vector<32xf16>
+          agen.yield
+        }} : memref<16xi32>, memref<5x96xf16>
+        agen.composite_indirect_store indirect:%tab[%i + 1] direct:%w[0, 0]
+         time_symbols()
+         {{{STORE_SETS}, {TIMES}}}
+        {{
+          %in = dataflow.receive %u0 : vector<32xf16>
+          agen.yield %in : vector<32xf16>
+        }} : memref<16xi32>, memref<5x96xf16>"""
+    )
+    flat = re.sub(r"%\d+", "%N", text)
+    assert (
+        "composite_indirect_load_and_store indirect_src:%N[%i] direct_src:%N[0, 0] direct_dst:%N[%j, 0]\n"
+        in flat
+    )
+    assert "     multicast_info = %N time_symbols(%j), load_iv(%arg0:vector<32xf16>)\n" in flat
+    assert "load_and_store direct_src:%N[0, 0] indirect_dst:%N[%i] direct_dst:%N[%j, 0]\n" in flat
+    assert (
+        "composite_indirect_load indirect:%N[%i] direct:%N[0, 0] time_symbols(), load_iv(%arg0:vector<32xf16>)\n"
+        in flat
+    )
+    assert "composite_indirect_store indirect:%N[%i + 1] direct:%N[0, 0]\n     time_symbols()\n" in flat
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("composite_indirect_load_and_store indirect_src:%tab[%i] dir:%w[0, 0]", "error parsing direct src"),
+        ("composite_indirect_load_and_store direct_src:%w[0, 0] %w", "error parsing direct dst"),
+        ("composite_indirect_load direct:%w[0, 0]", "error parsing indirect"),
+        ("composite_indirect_store indirect:%tab[%i] %w[0, 0]", "error parsing direct"),
+        ("composite_indirect_load indirect:%tab[%i] direct:%w[0, 0] times()", "error parsing time_symbols and ivs"),
+        ("composite_indirect_store indirect:%tab[%i] direct:%w[0, 0] times()", "error parsing time_symbols"),
+        ("composite_indirect_load indirect:%tab[%i] direct:%w[0, 0] time_symbols(), load_iv(%x:vector<32xf16>) {}",
+         "load set is missing in the operation"),
+        (f"composite_indirect_store indirect:%tab[%i] direct:%w[0, 0] time_symbols() {{store_set = {ROW}}}",
+         "store order is missing in the operation"),
+    ],
+)  # fmt: skip
+def test_indirect_composites_that_do_not_parse(text: str, message: str) -> None:
+    with pytest.raises(ktir.ParseError, match=message):
+        ktir.parse(module(TABLE + "agen." + text))
+
+
+def test_dimensions_of_indirect_composites() -> None:
+    wrong = LOAD_SETS.replace(ROW, LINE).replace(ORDER, LINE_ORDER)
+    load = f"""agen.composite_indirect_load indirect:%tab[%i] direct:%w[0, 0] time_symbols(), load_iv(%x:vector<32xf16>)
+         {{{wrong}, {TIMES}}}
+        {{ agen.yield }} : memref<16xi32>, memref<5x96xf16>"""
+    assert "load set and direct src array dimensions should match" in problems(TABLE + load)
+    store = f"""agen.composite_indirect_store indirect:%tab[%i] direct:%w[0, 0] time_symbols()
+         {{{wrong.replace("load", "store")}, {TIMES}}}
+        {{ agen.yield }} : memref<16xi32>, memref<5x96xf16>"""
+    assert "store set and direct array dimensions should match" in problems(TABLE + store)
+
+
+def test_interleaved_transfers() -> None:
+    """checklist T1: transfers of one kind and length, in turns."""
+    one = f"""agen.composite_load %w[%i, 0] time_symbols()(%lv:vector<32xf16>) {{{LOAD_SETS}, {TIMES}}}
+      {{ dataflow.send %u0, %lv : vector<32xf16> }} : memref<5x96xf16>\n"""
+    text = round_trip(
+        f"agen.composite_memory_interleave {{granularity = 2 : i32}} {{\n{2 * one}}}\nagen.composite_memory_interleave {{}} {{ }}"
+    )
+    assert "agen.composite_memory_interleave {granularity = 2 : i32} {\n" in text
+    assert "agen.composite_memory_interleave {} {\n" in text
+    assert text.count("agen.yield") == 2  # those of the transfers
+    longer = one.replace("-d0 + 2 >= 0", "-d0 + 3 >= 0")
+    assert "the same number of time steps" in problems(
+        f"agen.composite_memory_interleave {{}} {{\n{one}{longer}}}"
+    )
+    copied = copy().replace("%x:", "%cx:")
+    assert "should be of one kind" in problems(f"agen.composite_memory_interleave {{}} {{\n{one}{copied}\n}}")
+    assert "may only hold composite memory operations" in problems(
+        "agen.composite_memory_interleave {} { %a = arith.addi %i, %j : index }"
+    )
+
+
+MASKED = '%r = agen.set_transfer_mask_state mask_value(%c9) {{ num_slices = 4 : i32, slice_mask_map = "{}"{} }} : index, vector<32xf16>'
+MASKS = ', maskA = "(unmasked = 3 : i32, masked = 1 : i32)", maskB = "(unmasked = 1 : i32, masked = 1 : i32)"'
+
+
+def test_masks_of_transfers() -> None:
+    """checklist T1: patterns by letter, kept as numbers."""
+    line = MASKED.format("(A)(0)(A|B)(1)", MASKS)
+    text = round_trip(line)
+    assert line.split("mask_value(%c9)")[1] in text
+    (op,) = [op for op in ktir.parse(text).walk() if isinstance(op, agen.SetTransferMaskState)]
+    assert tuple(op.num_unmasked_elements or ()) == (3, 1)
+    assert tuple(op.num_masked_elements or ()) == (1, 1)
+    assert not op.is_unmask
+    for digit, full in (("(0)", False), ("(1)", True)):
+        (op,) = [
+            o
+            for o in ktir.parse(module(MASKED.format(digit * 8, ""))).walk()
+            if isinstance(o, agen.SetTransferMaskState)
+        ]
+        assert (op.is_unmask, op.is_full_mask) == (not full, full)
+    for masks, message in (
+        (MASKS.replace("maskB", "maskC"), "mask attribute is not properly labeled"),
+        (', maskA = "(1, 2)"', "mask attribute does not describe the mask pattern"),
+        (', maskA = "(unmasked, masked)"', "cannot determine where unmasked/masked values are"),
+    ):
+        with pytest.raises(ktir.ParseError, match=message):
+            ktir.parse(module(MASKED.format("(A)(0)(A|B)(1)", masks)))
+    generic = '%r = "agen.set_transfer_mask_state"(%c9) {{num_slices = 4 : i32, slice_mask_map = "(A)"{}}} : (index) -> vector<32xf16>'
+    kept, replaced = ", num_unmasked_elements = array<i32: 1>", ", num_masked_elements = array<i32: 1, 2>"
+    assert "cannot have unmasked values if there are no masked values" in problems(generic.format(kept))
+    assert "cannot have masked values if there are no unmasked values" in problems(generic.format(replaced))
+    assert "number of unmasked values and number of masked values must match" in problems(
+        generic.format(kept + replaced)
+    )

@@ -12,6 +12,7 @@ from ktir.affine import AffineMap
 from ktir.attribute import Attribute
 from ktir.attributes import AffineMapAttr, AffineSetAttr, DenseArrayAttr
 from ktir.ir import Operation, Value
+from ktir.location import Location
 from ktir.opdef import OPERAND_SEGMENTS, PURE, TERMINATOR, operation, variadic_operand
 from ktir.types import I32, MemRefType, Type
 from ktir.types import INDEX as INDEX_TYPE
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from ktir.parser import OpParser, Unresolved
     from ktir.printer import Printer
 
-__all__ = ["AgenDirection", "ParsedAccess", "Yield", "implicit_yield", "segments"]
+__all__ = [
+    "AgenDirection",
+    "ParsedAccess",
+    "Yield",
+    "implicit_yield",
+    "parse_load_iv",
+    "parse_multicast",
+    "parse_time_symbols",
+    "print_load_iv",
+    "print_multicast",
+    "print_time_symbols",
+    "segments",
+]
 
 
 @frozen
@@ -85,6 +98,51 @@ def print_access(printer: Printer, memory: Value, map: AffineMap, indices: Seque
     printer.write("[")
     printer.affine_subscripts(map, indices)
     printer.write("]")
+
+
+def parse_multicast(parser: OpParser) -> Unresolved | None:
+    """``multicast_info = %group``, if it is there."""
+    if not parser.accept("multicast_info"):
+        return None
+    parser.expect("=", "behind 'multicast_info'")
+    return parser.parse_operand()
+
+
+def print_multicast(printer: Printer, group: Value | None) -> None:
+    """The inverse of `parse_multicast`, with a blank in front."""
+    if group is not None:
+        printer.write(" multicast_info = ")
+        printer.operand(group)
+
+
+def parse_time_symbols(parser: OpParser) -> list[Unresolved]:
+    """``time_symbols(%a, %b)``."""
+    parser.expect("time_symbols", "behind the access")
+    return parser.parse_comma_list("(", ")", parser.parse_operand)
+
+
+def print_time_symbols(printer: Printer, symbols: Sequence[Value]) -> None:
+    """The inverse of `parse_time_symbols`, with a blank in front."""
+    printer.write(" time_symbols(")
+    printer.operands(symbols)
+    printer.write(")")
+
+
+def parse_load_iv(parser: OpParser) -> tuple[str | None, Type, Location]:
+    """``(%v:vector<32xf16>)``: the argument of the region."""
+    parser.expect("(", "in front of the loaded vector")
+    argument = parser.parse_argument()
+    parser.expect(")", "behind the loaded vector")
+    return argument.name, argument.type, argument.location
+
+
+def print_load_iv(printer: Printer, vector: Value) -> None:
+    """The inverse of `parse_load_iv`."""
+    printer.write("(")
+    printer.operand(vector)
+    printer.write(":")
+    printer.type(vector.type)
+    printer.write(")")
 
 
 def memref_of(value: Value) -> MemRefType:

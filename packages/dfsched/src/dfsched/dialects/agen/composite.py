@@ -12,7 +12,12 @@ from dfsched.dialects.agen.access import (
     ParsedAccess,
     access_rules,
     implicit_yield,
+    parse_load_iv,
+    parse_time_symbols,
     print_access,
+    print_load_iv,
+    print_multicast,
+    print_time_symbols,
     segments,
     set_rules,
 )
@@ -146,20 +151,17 @@ class CompositeLoadAndStore(Operation):
         parser.expect("dst", "in front of the target")
         parser.expect(":", "behind 'dst'")
         target = ParsedAccess.parse(parser)
-        parser.expect("time_symbols", "behind the target")
-        symbols = parser.parse_comma_list("(", ")", parser.parse_operand)
+        symbols = parse_time_symbols(parser)
         parser.expect(",", "behind the time symbols")
         parser.expect("load_iv", "behind the time symbols")
-        parser.expect("(", "behind 'load_iv'")
-        argument = parser.parse_argument()
-        parser.expect(")", "behind the loaded vector")
+        argument = parse_load_iv(parser)
         group = None
         if parser.accept(","):
             parser.expect("multicast_info", "behind ','")
             parser.expect("=", "behind 'multicast_info'")
             group = parser.parse_operand()
         attributes = parser.parse_attr_dict()
-        body = parser.parse_region([(argument.name, argument.type, argument.location)])
+        body = parser.parse_region([argument])
         parser.expect(":", "in front of the types")
         source_type = parser.parse_type()
         parser.expect(",", "behind the source's type")
@@ -181,16 +183,12 @@ class CompositeLoadAndStore(Operation):
         printer.write(" dst:")
         print_access(printer, self.target, self.dst_map.map, self.target_indices)
         printer.newline()
-        printer.write(" time_symbols(")
-        printer.operands(self.time_symbols)
-        printer.write("), load_iv(")
-        printer.operand(self.load_iv)
-        printer.write(":")
-        printer.type(self.load_iv.type)
-        printer.write(")")
+        print_time_symbols(printer, self.time_symbols)
+        printer.write(", load_iv")
+        print_load_iv(printer, self.load_iv)
         if self.multicast_info is not None:
-            printer.write(", multicast_info = ")
-            printer.operand(self.multicast_info)
+            printer.write(",")
+            print_multicast(printer, self.multicast_info)
         printer.newline()
         printer.attr_dict(self.attributes, elided=_ELIDED)
         printer.newline()

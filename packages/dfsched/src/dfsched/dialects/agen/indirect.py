@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Self
 from dfsched.dialects.agen.access import (
     ParsedAccess,
     access_rules,
+    parse_multicast,
     print_access,
+    print_multicast,
     segments,
     set_rules,
 )
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from ktir.printer import Printer
     from ktir.verifier import Verifier
 
-__all__ = ["IndirectVectorLoad", "IndirectVectorStore"]
+__all__ = ["IndirectVectorLoad", "IndirectVectorStore", "require"]
 
 _ELIDED = ("indirect_map", "direct_map", "operandSegmentSizes")
 
@@ -46,14 +48,11 @@ def _parse_places(parser: OpParser) -> tuple[ParsedAccess, ParsedAccess, Unresol
         parser.expect(word, "in front of an access")
         parser.expect(":", f"behind '{word}'")
         places.append(ParsedAccess.parse(parser))
-    group = None
-    if parser.accept("multicast_info"):
-        parser.expect("=", "behind 'multicast_info'")
-        group = parser.parse_operand()
-    return places[0], places[1], group
+    return places[0], places[1], parse_multicast(parser)
 
 
-def _require(parser: OpParser, attributes: dict[str, Attribute], side: str) -> None:
+def require(parser: OpParser, attributes: dict[str, Attribute], side: str) -> None:
+    """Element set and order of a side must stand in the text."""
     for what in ("set", "order"):
         if f"{side}_{what}" not in attributes:
             raise parser.error(f"{side} {what} is missing in the operation")
@@ -76,9 +75,7 @@ class _Indirect(Operation):
         print_access(printer, self.indirect, self.indirect_map.map, self.indirect_indices)
         printer.write(" direct:")
         print_access(printer, self.direct, self.direct_map.map, self.direct_indices)
-        if self.multicast_info is not None:
-            printer.write(" multicast_info = ")
-            printer.operand(self.multicast_info)
+        print_multicast(printer, self.multicast_info)
         printer.newline()
         printer.attr_dict(self.attributes, elided=_ELIDED)
         printer.newline()
@@ -101,7 +98,7 @@ class IndirectVectorLoad(_Indirect):
     def parse_custom(cls, parser: OpParser) -> Self:
         indirect, direct, group = _parse_places(parser)
         attributes = parser.parse_attr_dict()
-        _require(parser, attributes, "load")
+        require(parser, attributes, "load")
         parser.expect(":", "in front of the types")
         types = parser.parse_type_list()
         if len(types) != 3:
@@ -135,7 +132,7 @@ class IndirectVectorStore(_Indirect):
         source = parser.parse_operand()
         indirect, direct, group = _parse_places(parser)
         attributes = parser.parse_attr_dict()
-        _require(parser, attributes, "store")
+        require(parser, attributes, "store")
         parser.expect(":", "in front of the types")
         types = parser.parse_type_list()
         if len(types) != 3:

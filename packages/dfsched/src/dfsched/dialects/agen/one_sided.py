@@ -9,7 +9,11 @@ from dfsched.dialects.agen.access import (
     ParsedAccess,
     access_rules,
     implicit_yield,
+    parse_load_iv,
+    parse_time_symbols,
     print_access,
+    print_load_iv,
+    print_time_symbols,
     segments,
     set_rules,
 )
@@ -66,13 +70,10 @@ class CompositeLoad(Operation):
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Self:
         access = ParsedAccess.parse(parser)
-        parser.expect("time_symbols", "behind the access")
-        symbols = parser.parse_comma_list("(", ")", parser.parse_operand)
-        parser.expect("(", "in front of the loaded vector")
-        argument = parser.parse_argument()
-        parser.expect(")", "behind the loaded vector")
+        symbols = parse_time_symbols(parser)
+        argument = parse_load_iv(parser)
         attributes = parser.parse_attr_dict()
-        body = parser.parse_region([(argument.name, argument.type, argument.location)])
+        body = parser.parse_region([argument])
         parser.expect(":", "in front of the memref's type")
         operands = access.resolve(parser, parser.parse_type())
         operands += [parser.resolve(symbol, INDEX_TYPE) for symbol in symbols]
@@ -84,13 +85,8 @@ class CompositeLoad(Operation):
         printer.write(" ")
         print_access(printer, self.memory, self.access_map.map, self.indices)
         printer.newline()
-        printer.write(" time_symbols(")
-        printer.operands(self.time_symbols)
-        printer.write(")(")
-        printer.operand(self.load_iv)
-        printer.write(":")
-        printer.type(self.load_iv.type)
-        printer.write(")")
+        print_time_symbols(printer, self.time_symbols)
+        print_load_iv(printer, self.load_iv)
         printer.newline()
         printer.attr_dict(self.attributes, elided=_ELIDED)
         printer.newline()
@@ -130,8 +126,7 @@ class CompositeStore(Operation):
         if parser.accept("input_vector"):
             parser.expect("=", "behind 'input_vector'")
             vector = parser.parse_operand()
-        parser.expect("time_symbols", "behind the access")
-        symbols = parser.parse_comma_list("(", ")", parser.parse_operand)
+        symbols = parse_time_symbols(parser)
         attributes = parser.parse_attr_dict()
         body = parser.parse_optional_region()
         parser.expect(":", "in front of the types")
@@ -152,9 +147,7 @@ class CompositeStore(Operation):
         if self.input_vector is not None:
             printer.write(" input_vector=")
             printer.operand(self.input_vector)
-        printer.write(" time_symbols(")
-        printer.operands(self.time_symbols)
-        printer.write(")")
+        print_time_symbols(printer, self.time_symbols)
         printer.newline()
         printer.attr_dict(self.attributes, elided=_ELIDED)
         for body in self.regions:

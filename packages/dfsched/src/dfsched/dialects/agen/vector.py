@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Self
 from dfsched.dialects.agen.access import (
     ParsedAccess,
     access_rules,
+    parse_multicast,
     print_access,
+    print_multicast,
     segments,
     set_rules,
 )
@@ -76,10 +78,7 @@ class VectorLoad(Operation):
     @classmethod
     def parse_custom(cls, parser: OpParser) -> Self:
         access = ParsedAccess.parse(parser)
-        group = None
-        if parser.accept("multicast_info"):
-            parser.expect("=", "behind 'multicast_info'")
-            group = parser.parse_operand()
+        group = parse_multicast(parser)
         attributes = parser.parse_attr_dict()
         parser.expect(":", "in front of the types")
         memory = parser.parse_type()
@@ -95,9 +94,7 @@ class VectorLoad(Operation):
     def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         print_access(printer, self.memory, self.access_map.map, self.indices)
-        if self.multicast_info is not None:
-            printer.write(" multicast_info = ")
-            printer.operand(self.multicast_info)
+        print_multicast(printer, self.multicast_info)
         printer.attr_dict(self.attributes, elided=(_MAP, "operandSegmentSizes"))
         printer.write(" : ")
         printer.types([self.memory.type, self.vector.type])
