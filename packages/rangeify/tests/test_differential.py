@@ -18,6 +18,19 @@ from rangeify import Config, Role
 
 Array = np.ndarray[Any, Any]
 
+#: Under which the unplanned schedule of a program is made, one of them each.
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"fusion": "reference"},
+    {"fusion": "profit"},
+    {"order": "memory"},
+    {"fusion": "reference", "partial_stage": 1},
+    {"fusion": "reference", "partial_stage": 2},
+    {"fusion": "reference", "partial_stage": 3},
+    {"max_kernel_buffers": 4},
+    {"fusion": "reference", "collapse_gathers": False},
+]
+
 
 def assert_equal(got: Array, want: Array, name: str, program: Program) -> None:
     """Bit-equal up to the sign of zero (the maximum of -0.0 and 0.0 has none) and the payload of nan."""
@@ -32,12 +45,14 @@ def rounded_sum(schedule: rangeify.Schedule) -> int:
 
 
 def one_schedule(program: Program, want: dict[str, Array], shares: Shares) -> None:
-    """Everything that is asked for in one schedule: without planning in one block, planned in random blocks."""
+    """Everything that is asked for in one schedule: without planning, in one block, under one of the settings; planned,
+    in random blocks, by default."""
     made = tensors(program)
     outputs = [made[name] for name in program.outputs]
-    plain = rangeify.schedule(*outputs, config=Config(memory_planner=False))
+    settings = SETTINGS[program.seed % len(SETTINGS)]
+    plain = rangeify.schedule(*outputs, config=Config(memory_planner=False, **settings))
     for name, value in zip(program.outputs, rangeify.run(plain), strict=True):
-        assert_equal(value, want[name], f"{name}, not planned,", program)
+        assert_equal(value, want[name], f"{name}, not planned, {settings},", program)
     planned = rangeify.schedule(*outputs)
     for name, value in zip(program.outputs, rangeify.run(planned, order=program.seed), strict=True):
         assert_equal(value, want[name], f"{name}, planned,", program)
