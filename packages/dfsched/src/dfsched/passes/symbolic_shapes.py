@@ -84,7 +84,7 @@ def _kernel(kernel: func.Func, context: PassContext) -> func.Func:
 
 
 def _is_part(op: Operation) -> bool:
-    """Whether an operation may only have served symbolic tiles: sizes, tiles, tensors that come from nothing."""
+    """Whether an operation may only have served symbolic tiles: sizes, tiles, tensors without contents."""
     if isinstance(op, ktdp.ConstructAccessTile | tensor.Empty | tensor.Splat):
         return True
     numbers = all(isinstance(result.type, IndexType) for result in op.results)
