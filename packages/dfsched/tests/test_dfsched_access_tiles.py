@@ -181,3 +181,25 @@ def test_what_cannot_be_split_is_said_at_its_place(name: str) -> None:
     assert message in diagnostic.message
     assert diagnostic.location is not None
     assert diagnostic.location.file_line_column() is not None
+
+
+EVEN = "affine_set<(r, c) : (r >= 0, -r + 2 >= 0, c >= 0, -c + 18 >= 0, c mod 2 == 0)>"
+
+
+@pytest.mark.parametrize(
+    ("start", "apart"), [("0, 1", True), ("0, 3", True), ("0, 2", False), ("3, 2", True)]
+)
+def test_sets_that_miss_each_other(start: str, apart: bool) -> None:
+    """Odd columns computed from even ones of the same rows; columns that are both are refused."""
+    lines = access("a", EVEN, shape="3x10") + access("a", EVEN, shape="3x10", start=start).replace(
+        "%at", "%bt"
+    ).replace("%av", "%bv")
+    text = lines + group("%y = arith.addf %x, %x : tensor<3x10xf16>\n", "3x10")
+    module = kernel(text.replace("%bv = ktdp", "%unused = ktdp").replace("%bv[", "%av["))
+    if apart:
+        dfsched.compile(module, "sample", dfsched.Options(emit="schedule"))
+        return
+    with pytest.raises(
+        dfsched.UnsupportedKernel, match="overwrites memory that it also reads in another order"
+    ):
+        dfsched.compile(module, "sample", dfsched.Options(emit="schedule"))

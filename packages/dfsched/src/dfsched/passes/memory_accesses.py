@@ -10,7 +10,7 @@ from dfsched.passes.errors import ScheduleError
 from dfsched.passes.index_arithmetic import expand, expand_subscripts
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.subscripts import Subscripts
-from ktir.affine import Const, Dim, linear
+from ktir.affine import Const, Dim, SetTooLargeError, UnboundedSetError, linear
 from ktir.attribute import Attribute
 from ktir.dialects import ktdp
 from ktir.ir import Operation, Value
@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 MemoryOp = ktdp.Load | ktdp.Store
+
+MOST_POINTS = 1 << 16
+"""Points that are compared one by one to tell two accesses apart."""
 
 
 @frozen
@@ -119,7 +122,9 @@ def is_injective(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 def are_disjoint(a: MemoryOp, b: MemoryOp, definitions: Definitions) -> bool:
     """Whether two accesses of one block, through equal views, surely touch different elements.
 
-    True iff in some dimension their boxes are a constant apart that is at least the extent of the first one.
+    True if in some dimension their boxes are a constant apart that is at least the extent of the first one,
+    or if they are a constant apart in all dimensions and their sets have no
+    point in common (even and odd columns).
     """
     tiles = [tile_of(op, definitions) for op in (a, b)]
     views = [view_of(tile, definitions) for tile in tiles]
@@ -139,7 +144,14 @@ def are_disjoint(a: MemoryOp, b: MemoryOp, definitions: Definitions) -> bool:
             distance.value + two[0] > one[1] or distance.value + two[1] < one[0]
         ):
             return True
-    return False
+    distances = [expr.value for expr in apart.exprs if isinstance(expr, Const)]
+    if len(distances) != len(apart.exprs):
+        return False
+    sets = [tile.access_tile_set.set for tile in tiles]
+    try:
+        return sets[0].is_disjoint(sets[1].translate(distances), limit=MOST_POINTS)
+    except (SetTooLargeError, UnboundedSetError):
+        return False
 
 
 def conflict(a: MemoryOp, b: MemoryOp, definitions: Definitions) -> bool:
