@@ -16,8 +16,9 @@ from dfsched.image import instructions as ins
 from spyrert import SpyreCode
 from spyrert.errors import SpyreError
 from spyrert.spyrecode.image import Image
-from spyresim import SpyresimError, run_device
+from spyresim import SpyresimError, run_dataflow, run_device, run_schedule
 from spyresim.testing import text as k
+from spyresim.watch import Watch
 
 RNG = np.random.default_rng(31)
 A, B = RNG.normal(size=(100, 256)).astype(np.float16), RNG.normal(size=(96, 256)).astype(np.float16)
@@ -127,3 +128,25 @@ def test_flips_show(name: str, compiled: dfsched.Compiled) -> None:
     except (SpyresimError, SpyreError):
         return
     assert not np.array_equal(got, A[2:98] + B)
+
+
+@pytest.mark.parametrize("index", [(0, 0), (50, 200), (95, 255)])
+def test_who_wrote_an_element(compiled: dfsched.Compiled, index: tuple[int, int]) -> None:
+    """Level dataflow, ScheduleIR and an image tell who wrote an element of an output last: 3 rows a core."""
+    watches = [Watch("c", index) for _ in range(4)]
+    run_schedule(compiled, ARGUMENTS, watch=watches[0])
+    run_dataflow(compiled, ARGUMENTS, watch=watches[1])
+    run_device(compiled, ARGUMENTS, watch=watches[2])
+    flipped = with_image(compiled.spyrecode, FLIPS["add becomes subtract"])
+    run_device(flipped, ARGUMENTS, device=compiled.architecture, watch=watches[3])
+    core = index[0] // 3
+    for watch in watches:
+        assert watch.writer is not None
+        assert watch.writer.tile == core
+    assert watches[0].writer is not None
+    assert watches[0].writer.operation == "ktdf.data_transfer"
+    for watch, operation in zip(watches[1:], ("agen.composite_load_and_store", "dma", "dma"), strict=True):
+        assert watch.writer is not None
+        assert watch.writer.operation == operation
+        assert watch.writer.unit is not None
+        assert watch.writer.unit.startswith(f"C{core}-mnisu")

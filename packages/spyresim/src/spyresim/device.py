@@ -38,6 +38,7 @@ from spyresim.engine.machine import DEFAULT_OPTIONS, Machine, Options
 from spyresim.engine.report import Report
 from spyresim.engine.trace import Trace
 from spyresim.errors import SpyresimError, one_of, require
+from spyresim.watch import Watch
 
 RUNS_KEPT = 64
 """How many runs `SimDevice.runs` remembers."""
@@ -78,7 +79,7 @@ class SimDevice(EventDevice):
         f16_format: ``"ieee"`` or ``"dlfloat"``; images made for the other are refused.
         options: how programs are run (strictness, seed, trace).
 
-    `runs` holds the last runs, newest last.
+    `runs` holds the last runs, newest last; `watch`, if set, is told who writes its element.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class SimDevice(EventDevice):
         self.architecture = architecture
         self.options = options
         self.runs: deque[KernelRun] = deque(maxlen=RUNS_KEPT)
+        self.watch: Watch | None = None
         self._machine = Machine(architecture)
         self._decoded: dict[str, im.Image] = {}
         self.register_executor(PayloadKind.DFBIN, self._execute)
@@ -159,7 +161,7 @@ class SimDevice(EventDevice):
         except ValueError as error:
             raise ComputeFault(str(error)) from error
         try:
-            outcome = self._machine.run(image, cells, memory, self.options)
+            outcome = self._machine.run(image, cells, memory, self.options, watch=self.watch)
         except SpyresimError as error:
             raise ComputeFault(f"{type(error).__name__}: {error}") from error
         report = outcome.report

@@ -15,6 +15,7 @@ from dfsched import Compiled
 from dfsched.architecture import Architecture
 from dfsched.architecture.loading import load_architecture
 from ktir.interface import ConstantBuffer, constant_buffers
+from ktir.layout import layout_from_json
 from spyrert import Runtime, SpyreCode
 from spyrert.errors import ComputeFault, SpyreError
 from spyrert.spyrecode import ArgSpec, LaunchSpec
@@ -27,6 +28,7 @@ from spyresim.engine import Options
 from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError, require
 from spyresim.meaning.formats import Array
 from spyresim.report import Counters, Report, Result
+from spyresim.watch import Watch
 
 __all__ = ["run_device"]
 
@@ -37,6 +39,7 @@ def run_device(
     *,
     device: Architecture | str | Path | None = None,
     options: Options | None = None,
+    watch: Watch | None = None,
 ) -> Result:
     """Prepare a kernel, launch it once, and read its outputs.
 
@@ -45,6 +48,7 @@ def run_device(
         args: arrays and numbers by argument name; arrays of role output may be left out.
         device: the architecture; default the package device that the launch spec was made for.
         options: strictness, seed, trace of the engine.
+        watch: is told who writes an element.
 
     Returns:
         outputs by argument name; `report.details` is the `KernelRun` of the device.
@@ -77,7 +81,7 @@ def run_device(
     runtime = Runtime(device_factory=lambda index: simulated)
     try:
         constants = ConstantAddresses.of(spec, buffers)
-        result = _launch(runtime, simulated, code, spec, constants.pack(args or {}))
+        result = _launch(runtime, simulated, code, spec, constants.pack(args or {}), watch)
         return constants.unpack(result, args or {})
     finally:
         runtime.shutdown()
@@ -85,11 +89,22 @@ def run_device(
 
 
 def _launch(
-    runtime: Runtime, simulated: SimDevice, code: SpyreCode, spec: LaunchSpec, args: dict[str, object]
+    runtime: Runtime,
+    simulated: SimDevice,
+    code: SpyreCode,
+    spec: LaunchSpec,
+    args: dict[str, object],
+    watch: Watch | None,
 ) -> Result:
     plan = runtime.prepare_kernel(code)
     arrays, bindings = _split(spec, args)
     tensors = [_tensor(runtime, spec, arg, arrays.get(_name(arg)), bindings) for arg in spec.args]
+    if watch is not None:
+        for arg, tensor in zip(spec.args, tensors, strict=True):
+            if _name(arg) == watch.output and len(tensor.addresses()) == 1:
+                layout = layout_from_json(arg.layout.to_json(), tensor.shape)
+                watch.address = tensor.addresses()[0] + layout.offset_bytes(watch.index)
+        simulated.watch = watch
     try:
         ticket = runtime.launch(plan, tensors, bindings=bindings)
         runtime.synchronize()

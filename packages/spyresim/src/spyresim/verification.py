@@ -336,7 +336,7 @@ def _verify(
     if compiled.options.stop_after is not None:
         return Verification(compiled.kernel, seed, tuple(outcomes))
     note(_outcome("dataflow", None, meaning, lambda watch: _run_dataflow(compiled, arguments, watch)))
-    note(_outcome("device", None, meaning, lambda _: _run_device(compiled, arguments)))
+    note(_outcome("device", None, meaning, lambda watch: _run_device(compiled, arguments, watch)))
     return Verification(compiled.kernel, seed, tuple(outcomes))
 
 
@@ -419,10 +419,10 @@ def _run_dataflow(
     return run_dataflow(compiled, arguments, module=module, watch=watch)
 
 
-def _run_device(compiled: dfsched.Compiled, arguments: Mapping[str, object]) -> Result:
+def _run_device(compiled: dfsched.Compiled, arguments: Mapping[str, object], watch: Watch | None) -> Result:
     from spyresim.device_level import run_device
 
-    return run_device(compiled, arguments)
+    return run_device(compiled, arguments, watch=watch)
 
 
 def is_sequential(module: Module) -> bool:
@@ -466,7 +466,7 @@ def _outcome(
     except STUMBLES as error:
         return LevelOutcome(level, after, error=f"not executable: {type(error).__name__}: {error}")
     difference = differences(meaning.outputs, result.outputs, rounding)
-    if difference is not None and level != "device":
+    if difference is not None:
         watch = Watch(difference.output, difference.index)
         run(watch)
         difference = attrs.evolve(difference, writer=watch.writer)

@@ -26,7 +26,7 @@ from spyresim.engine.values import Ticks
 if TYPE_CHECKING:
     from spyresim.engine.process import Context, Executor
 
-KEPT = 4096
+KEPT = 1024
 """States that are remembered."""
 
 TRIED = 8
