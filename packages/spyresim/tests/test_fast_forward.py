@@ -340,3 +340,48 @@ def test_decisions_that_change_in_the_middle(guard: int, predicate: im.Predicate
     body: list[Node] = [("item", 0, 1), ("guard", predicate, guard, [("work", 1, True), ("item", 1, 2)])]
     image = image_of([("loop", (40, 40), [*body, ("copy", 0)])], 2)
     assert outcome(image, FAST) == outcome(image, Options())
+
+
+def launched(trips: int, body: list[Node], shown: bool) -> im.Image:
+    """An image whose coordinator launches its program again and again; the number of the launch is where a
+    view begins and, if `shown`, also a bound of its loops."""
+    image = image_of(body, 4)
+    (program,) = image.programs
+    parts: list[im.UnitProgram] = []
+    for part in program.unit_programs:
+        number = part.scalar_registers
+        code: list[im.Instruction] = [im.Move(number, 0), *part.code]
+        views = [at for at, i in enumerate(code) if isinstance(i, im.MakeView)]
+        code[views[1]] = attrs.evolve(code[views[1]], start=im.Register(number))
+        if shown:
+            code = [attrs.evolve(i, upper=number) if isinstance(i, im.For) else i for i in code]
+        parts.append(attrs.evolve(part, code=tuple(code), scalar_registers=number + 1))
+    run = im.Program("p", tuple(parts), ("n",))
+    coordinator = im.Coordinator(
+        (
+            im.LoadImmediate(1, 0),
+            im.LoadImmediate(2, trips * 128),
+            im.For(0, 1, 2, 128, 2),
+            im.Launch(0, 0),
+            im.EndFor(-2),
+            im.Halt(),
+        ),
+        len(image.cells),
+        0,
+        3,
+    )
+    return attrs.evolve(image, programs=(run,), coordinator=coordinator)
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_launches_that_are_like_earlier_ones(shown: bool) -> None:
+    """Launches that differ in addresses are simulated once; if the number is a bound of loops, each is."""
+    count = 3 if shown else 10
+    image = launched(count, chain(9), shown)
+    expected = outcome(image, Options(races=False))
+    assert isinstance(expected, Report), expected
+    assert expected.programs == count
+    found = Machine(ARCHITECTURE).run(image, image.cells, FlatGlobal({}), FAST).report
+    assert plain(found) == expected == outcome(image, SLOW)
+    again = [skip for skip in found.skipped if skip.periods == 1]
+    assert len(again) == (0 if shown else count - 1)

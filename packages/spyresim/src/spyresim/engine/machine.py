@@ -21,6 +21,7 @@ from spyresim.engine.build import Builder
 from spyresim.engine.costs import CostModel
 from spyresim.engine.fit import check_fit
 from spyresim.engine.forward import Forwarder
+from spyresim.engine.launches import Numbers, Signature, added, signature
 from spyresim.engine.memories import GlobalMemory, Scratchpads
 from spyresim.engine.process import Context, Executor
 from spyresim.engine.races import check_device_memory
@@ -29,8 +30,8 @@ from spyresim.engine.scalars import binary, compare, select
 from spyresim.engine.schedule import Schedule
 from spyresim.engine.state import Cohort, Gang
 from spyresim.engine.time_only import TimeExecutor
-from spyresim.engine.trace import Trace
-from spyresim.engine.values import Scalar, Ticks
+from spyresim.engine.trace import Event, Trace
+from spyresim.engine.values import TICKS_PER_CYCLE, Scalar, Ticks
 from spyresim.errors import ControlFault, QueueFault, Site, UnsupportedError
 from spyresim.watch import Watch
 
@@ -157,6 +158,7 @@ class _Run:
         kind = TimeExecutor if options.time_only else Executor
         self.executor = kind(self.context, options.max_instructions, options.max_bytes)
         self.skipped: list[FastForward] = []
+        self.known_launches: dict[Signature, Numbers] = {}
         self.now = 0
         self.launched = 0
         self.unit_times: dict[int, dict[str, int]] = {}
@@ -241,17 +243,77 @@ class _Run:
         self.context.epoch = self.machine.epoch
         self.launched += 1
         options = self.options
-        races = options.races and not options.time_only
+        if not (options.time_only and options.fast_forward and options.seed is None):
+            self._run_program(program, parameters, None)
+            return
+        key = signature(program, self.cells, parameters)
+        known = self.known_launches.get(key)
+        if known is not None:
+            self._repeat(program, known)
+            return
+        before = self._numbers()
+        self._run_program(program, parameters, Forwarder(self.executor, self.skipped))
+        self.known_launches[key] = added(before, self._numbers())
+
+    def _run_program(self, program: im.Program, parameters: list[int], forwarder: Forwarder | None) -> None:
+        races = self.options.races and not self.options.time_only
         cohorts = Builder(self.image, program, self.cells, self.now, races).cohorts()
         for cohort in cohorts:
             for gang in cohort.gangs:
                 gang.scalars[: len(parameters)] = parameters
-        forwarder = None
-        if options.time_only and options.fast_forward and options.seed is None:
-            forwarder = Forwarder(self.executor, self.skipped)
         schedule = Schedule(self.executor, program, cohorts, self.random, forwarder)
         schedule.run()
         self._finish(schedule.cohorts, program)
+
+    def _repeat(self, program: im.Program, known: Numbers) -> None:
+        """A launch that is like an earlier one: add what that one added."""
+        start = self.now
+        self._add(known)
+        self.executor.check_budget()
+        ticks = self.now - start
+        self.skipped.append(FastForward(cycles_of(start), cycles_of(self.now), 1, ticks / TICKS_PER_CYCLE))
+        if self.trace is not None:
+            units = tuple(unit for part in program.unit_programs for unit in part.units)
+            begin = np.full(len(units), start, np.int64)
+            self.trace.events.append(Event("as an earlier launch", "", units, begin, begin + ticks))
+
+    def _numbers(self) -> Numbers:
+        """All counters."""
+        context = self.context
+        found: Numbers = {
+            ("now",): self.now,
+            ("instructions",): self.executor.instructions,
+            ("read",): context.bytes_read,
+            ("written",): context.bytes_written,
+        }
+        found |= {("time", u, what): t for u, times in self.unit_times.items() for what, t in times.items()}
+        found |= {("link", unit): ticks for unit, ticks in self.links.items()}
+        found |= {("lanes", kind): count for kind, count in context.lane_operations.items()}
+        for name, busy in context.ports.busy.items():
+            found |= {("port", name, core): ticks for core, ticks in enumerate(busy.tolist())}
+        return found
+
+    def _add(self, numbers: Numbers) -> None:
+        """Add to all counters."""
+        context = self.context
+        for key, number in numbers.items():
+            match key:
+                case ("now",):
+                    self.now += number
+                case ("instructions",):
+                    self.executor.instructions += number
+                case ("read",):
+                    context.bytes_read += number
+                case ("written",):
+                    context.bytes_written += number
+                case ("time", int(unit), str(what)):
+                    self.unit_times[unit][what] += number
+                case ("link", int(unit)):
+                    self.links[unit] += number
+                case ("lanes", kind):
+                    context.lane_operations[kind] += number  # type: ignore[index]
+                case ("port", name, int(core)):
+                    context.ports.busy[name][core] += number  # type: ignore[index]
 
     def _finish(self, cohorts: list[Cohort], program: im.Program) -> None:
         """After all have halted: check what is left over, note times."""
