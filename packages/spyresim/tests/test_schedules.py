@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dfsched
 import ktir
 from spyresim import ConflictFault, DeadlockFault, run_dataflow, run_ktir, verify
-from spyresim.errors import OutOfRangeFault
+from spyresim.errors import CallError, OutOfRangeFault
 from spyresim.report import Result
 from spyresim.testing import text as k
 from spyresim.testing.random_kernels import RandomKernel, random_kernels
@@ -368,7 +368,7 @@ class TestTurns:
         assert caught.value.waiting == tuple(f"tile {t} waits for tile {p}" for t in (0, 1) for p in (2, 3))
 
     def test_unknown_schedule(self) -> None:
-        with pytest.raises(ValueError, match="'diagonal' is not a valid Schedule"):
+        with pytest.raises(CallError, match="'schedule' must be one of"):
             run_ktir(hand_over("", 1), args=arguments(), schedule="diagonal")
 
     def test_random_depends_on_the_seed_only(self) -> None:
