@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from schedule_oracle import elementwise
 
 import dfsched
 import ktir
+from dfsched.dialects.ktdf import DataTransfer
 from dfsched.passes import broadcast_promotion
 from dfsched.passes.base import PassContext
+from ktir.analysis import DefUse
+from ktir.dialects import scf
+from ktir.types import MemRefType
 
 HEAD = """
 %c0 = arith.constant 0 : index
@@ -124,3 +129,18 @@ def test_the_farthest_goes_first() -> None:
 def test_what_stays(text: str) -> None:
     """scheduler checklist B2: nothing that the loop changes, no queue, nothing in front of loops that do not run."""
     assert ktir.print_module(ktir.parse(text)) == promoted(text)
+
+
+@pytest.mark.parametrize("sizes", [(16, 4), (3, 4), (3, 3)])
+def test_a_row_for_all_rows(sizes: tuple[int, int]) -> None:
+    """What the rows of a tile share is loaded in front of all tiles, if a tile holds whole rows; the loop over the
+    rows of one tile, whose trips depend on the tile, does not change it.
+    """
+    options = dfsched.Options(emit="schedule", pins={"tile_sizes": sizes})
+    made = dfsched.compile(ktir.parse(elementwise((40, 256), 1, True)), "sample", options)
+    module = next(result.module for result in made.passes if result.name == "broadcast-promotion")
+    uses = DefUse(module)
+    loads = [op for op in module.walk() if isinstance(op, DataTransfer) and op.source_cell.sizes == (64,)]
+    (row,) = [op for op in loads if isinstance(op.source.type, MemRefType)]
+    around = [op for op in uses.ancestors(row) if isinstance(op, scf.For)]
+    assert (len(around) == 1) is (sizes[1] == 4)

@@ -48,6 +48,7 @@ from dfsched.architecture import Architecture
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import (
     DataTransfer,
+    DeriveSize,
     Parallel,
     Pipeline,
     Private,
@@ -205,6 +206,8 @@ def _is_invariant(transfer: DataTransfer, stage: Stage, loop: scf.For, definitio
             break
         if not isinstance(ancestor, scf.For | scf.If) or ancestor.results:
             return False
+        if _changes_nothing(ancestor, used, definitions):
+            continue  # it is opened when the transfer moves
         used += ancestor.operands
     if depends_on(used, variables, definitions):
         return False
@@ -223,15 +226,37 @@ def _is_invariant(transfer: DataTransfer, stage: Stage, loop: scf.For, definitio
     return True
 
 
+def _changes_nothing(loop: Operation, used: Sequence[Value], definitions: Definitions) -> bool:
+    """Whether it is all the same how often a loop does something with these operands, once at least."""
+    return (
+        isinstance(loop, scf.For)
+        and not depends_on(used, {loop.induction_variable}, definitions)
+        and _surely_runs(loop, definitions)
+    )
+
+
 def _surely_runs(loop: scf.For, definitions: Definitions) -> bool:
-    """Whether a loop has an iteration: by its constant bounds, or as a loop over the tiles of something."""
+    """Whether a loop has an iteration: by its constant bounds, or as one over tiles, or over a tile."""
     trips = static_trips(loop, definitions)
     if trips is not None:
         return trips > 0
+    if constant_value(loop.lower, definitions) != 0:
+        return False
     match definitions.definer(loop.upper):
-        case arith.CeilDivUI() as tiles if constant_value(loop.lower, definitions) == 0:
+        case arith.CeilDivUI() as tiles:
             total = constant_value(tiles.operands[0], definitions)
             return total is not None and total > 0
+        case DeriveSize(loop_variables=(variable,), tile_sizes=(size,)) as points:
+            outer = definitions.region_owner(variable)
+            count = definitions.definer(outer.upper) if isinstance(outer, scf.For) else None
+            total = constant_value(points.total_size, definitions)
+            return (
+                isinstance(count, arith.CeilDivUI)
+                and count.operands[1] is size
+                and total is not None
+                and total > 0
+                and constant_value(count.operands[0], definitions) == total
+            )
         case _:
             return False
 
