@@ -251,8 +251,13 @@ def mapped_kind(unit: Value, uses: DefUse) -> str:
     return handle.kind.value
 
 
-@pytest.mark.parametrize("pins", [{"tile_sizes": (2, 1)}, {"tile_sizes": (3, 2), "buffer_depths": 3}])
-@pytest.mark.parametrize(("loop", "load", "store"), [(1, 0, 0), (3, 0, 0), (3, 1, 1), (3, 0, 4), (3, 4, 0)])
+SMALL, DEEP = {"tile_sizes": (2, 1)}, {"tile_sizes": (3, 2), "buffer_depths": 3}
+
+
+@pytest.mark.parametrize(
+    ("loop", "load", "store", "pins"),
+    [(1, 0, 0, DEEP), (3, 0, 0, SMALL), (3, 1, 1, SMALL), (3, 0, 4, SMALL), (3, 4, 0, DEEP)],
+)
 def test_in_place(loop: int, load: int, store: int, pins: dict[str, object]) -> None:
     """What every iteration changes in place waits for no other one; what it hands to another one does."""
     made = compiled(in_place((4, 256), loop, load, store), "spyre", **pins)
