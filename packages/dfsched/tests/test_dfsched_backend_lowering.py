@@ -171,6 +171,23 @@ def test_addresses_that_are_no_symbols(base: str, message: str) -> None:
     )
 
 
+def test_addresses_of_iterations_are_no_symbols() -> None:
+    """checklist Y9: a loop variable in the base; over constants any operation is fine."""
+    inside = """
+      %addr = arith.addi %p, %i : index
+      %iv = ktdp.construct_memory_view %addr, sizes: [16, 64], strides: [64, 1] {coordinate_set = #all, memory_space = #ktdp.memory_space<global>} : memref<16x64xf16>
+      %is = memref.memory_space_cast %iv : memref<16x64xf16> to memref<16x64xf16, "DDR">
+    """
+    load = LOAD.replace("%src[", "%is[")
+    refused(
+        program(loop(STEP + inside + pipeline(load=load)), head=ROW),
+        "computed from a run input and from a value that only exists while the program runs",
+    )
+    constants_only = inside.replace("arith.addi %p, %i", "arith.xori %c8, %c4")
+    module = dfir(program(loop(STEP + constants_only + pipeline(load=load)), head=ROW))
+    assert re.search(r"get_logical_memory_view %\d+, %c12 ", ktir.print_module(module))
+
+
 def test_displacement_known_only_while_running() -> None:
     """checklist Y10."""
     cast = """
@@ -197,6 +214,18 @@ def test_dynamic_views() -> None:
         ),
         "construct_memory_view: dynamic sizes not supported",
     )
+    strided = SIMPLE.replace(
+        "%pv = ktdp.construct_memory_view %p, sizes: [16, 64], strides: [64, 1]",
+        "%pv = ktdp.construct_memory_view %p, sizes: [16, 64], strides: [%c64, 1]",
+    ).replace("%tid = ktdp", "%c64 = arith.constant 64 : index\n%tid = ktdp")
+    refused(strided, "construct_memory_view: dynamic strides not supported")
+    bare = SIMPLE.replace("%src[%r, 0]", "%pv[%r, 0]").replace(
+        'memref<16x64xf16, "DDR">, memref<1x64xf16, "L1">', 'memref<16x64xf16>, memref<1x64xf16, "L1">', 1
+    )
+    bare = bare.replace(
+        '%src = memref.memory_space_cast %pv : memref<16x64xf16> to memref<16x64xf16, "DDR">', ""
+    )
+    refused(bare, "construct_memory_view: no ViewLikeOpInterface users found")
 
 
 def test_scalar_arguments_are_symbols_in_subscripts_and_bounds() -> None:
@@ -288,7 +317,7 @@ def test_only_lanes_of_one_vector_are_reduced() -> None:
 
 
 def test_fifo_endpoints() -> None:
-    """checklist D17, D19: queue to queue is refused, and so is a kind without units."""
+    """checklist D17: queue to queue is refused."""
     hop = SEND.replace("from %b0[0, 0] size [1, 64] to", "from %g size [64] to").replace(
         'memref<1x64xf16, "L1">, ', f"{SLOT_OUT}, "
     )

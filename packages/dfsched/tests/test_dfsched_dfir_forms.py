@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 from backend_programs import (
     LOAD,
+    ROW,
     SAMPLE,
     SEND,
     SIMPLE,
     SLOT_IN,
+    STEP,
     constants,
     dfir,
     find,
@@ -282,8 +284,8 @@ def test_a_copy_of_what_a_queue_held() -> None:
 # -- signals -----------------------------------------------------------------------------------------
 
 
-def partners(module: Module, kind: str) -> list[dict[str, str]]:
-    """For every send of a signal in the program of a kind: who sends to whom."""
+def partners(module: Module, kind: str, cls: type[Operation] = dataflow.SyncSend) -> list[dict[str, str]]:
+    """For every send of a signal (or of data) in the program of a kind: who sends to whom."""
     uses = DefUse(module)
 
     def name(value: Value) -> str:
@@ -292,7 +294,7 @@ def partners(module: Module, kind: str) -> list[dict[str, str]]:
         return handle.unit_name.value
 
     found = []
-    for op in find(unit(module, kind), dataflow.SyncSend):
+    for op in find(unit(module, kind), cls):
         query = uses.definer(op.operands[0])
         assert isinstance(query, uniform.QueryMap)
         mapping = uses.definer(query.map)
@@ -314,6 +316,40 @@ def test_partners_of_two_corelets(cores: int) -> None:
     for corelet in range(2):
         loader = {f"C{c}-mnilu": f"C{c}-l1lu-CL{corelet}" for c in range(cores)}
         assert partners(module, "mnilu").count(loader) == 1
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_ends_of_queues_of_two_corelets(cores: int) -> None:
+    """dataflowir checklist D19: units pair with that of their own core and corelet."""
+    module = dfir(program(nested(instances=2), grid=f"[{cores} : index]"))
+    units = [(core, corelet) for corelet in range(2) for core in range(cores)]
+    assert partners(module, "l1lu", dataflow.Send) == [
+        {f"C{c}-l1lu-CL{k}": f"C{c}-sfu-CL{k}" for c, k in units}
+    ]
+    assert partners(module, "sfu", dataflow.Receive) == [
+        {f"C{c}-sfu-CL{k}": f"C{c}-l1lu-CL{k}" for c, k in units}
+    ]
+
+
+def test_an_offset_of_the_iteration() -> None:
+    """dataflowir checklist D8: on a constant base it is added while the program runs."""
+    cast = """
+      %off = arith.muli %i, %c8 : index
+      %part = memref.reinterpret_cast %src to offset: [%off], sizes: [8, 64], strides: [64, 1] : memref<16x64xf16, "DDR"> to memref<8x64xf16, strided<[64, 1], offset: ?>, "DDR">"""
+    load = LOAD.replace("%src[%r, 0]", "%part[0, 0]").replace(
+        'memref<16x64xf16, "DDR">', 'memref<8x64xf16, strided<[64, 1], offset: ?>, "DDR">'
+    )
+    text = program(loop(STEP + cast + pipeline(load=load)), head=ROW, arguments="%q: index").replace(
+        "%pv = ktdp", "%p = arith.constant 1024 : index\n%pv = ktdp"
+    )
+    module = dfir(text)
+    uses = DefUse(module)
+    (turn,) = [op for op in unit(module, "mnilu").walk() if isinstance(op, scf.For)]
+    (view,) = [op for op in turn.body.block.operations if isinstance(op, dataflow.GetLogicalMemoryView)]
+    start = uses.definer(view.start)
+    assert isinstance(start, arith.AddI)
+    assert 1024 in (constants(module, start.operands[:1]) or [])
+    assert view.view_type.shape == (16, 64)
 
 
 @pytest.mark.parametrize(

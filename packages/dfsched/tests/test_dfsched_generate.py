@@ -138,7 +138,7 @@ def test_f16_format() -> None:
 
 @pytest.mark.parametrize("device", ["sample", "sample_h", "spyre"])
 def test_folder(tmp_path: Path, device: str) -> None:
-    """checklist B2, B9 in part: the folder validates, and its DataflowIR files give the image again."""
+    """The folder validates, and its DataflowIR files give the image again."""
     compiled = dfsched.compile(parse(kernel()), device)
     compiled.write(tmp_path)
     code = SpyreCode.read(tmp_path)

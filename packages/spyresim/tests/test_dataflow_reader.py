@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ktir
+from dfsched import image as im
 from dfsched import load_architecture
-from dfsched.codegen import build_image
+from dfsched.codegen import BuiltImage, build_image
 from dfsched.split import split
 from ktir.transforms import alpha_equivalent
 from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, Role
@@ -48,8 +49,8 @@ def test_the_example_prints_as_it_reads() -> None:
         assert alpha_equivalent(again, module)
 
 
-def test_figures_of_the_image() -> None:
-    """dataflowir checklist B3: what code generation makes of the example: slots, relocations, tables."""
+def built_image() -> BuiltImage:
+    """What code generation makes of the example."""
     roles = {"p": Role.INPUT, "q": Role.INPUT, "r": Role.OUTPUT}
     launch = LaunchSpec(
         "upper_env",
@@ -58,8 +59,12 @@ def test_figures_of_the_image() -> None:
             for position, (name, role) in enumerate(roles.items())
         ),
     )
-    built = build_image(split(ktir.parse(TEXT)), launch, ARCHITECTURE)
-    image = built.image
+    return build_image(split(ktir.parse(TEXT)), launch, ARCHITECTURE)
+
+
+def test_figures_of_the_image() -> None:
+    """dataflowir checklist B3: slots, relocations, tables."""
+    image = built_image().image
     assert [symbol.id for symbol in image.symbols] == [-4, -5, -6, -7, -8, -9]
     assert len(image.relocations) == 6
     assert len({relocation.cell for relocation in image.relocations}) == 6
@@ -71,6 +76,29 @@ def test_figures_of_the_image() -> None:
         "C0-l1": 1536,
         "C1-l1": 1536,
     }
+
+
+def test_text_and_image_do_the_same() -> None:
+    """dataflowir checklist B2: equal memory, equal items through every queue, at equal times."""
+    image = im.decode(im.encode(built_image().image))
+    values = [64, 80, 128, 144, 192, 208]  # symbols -4 to -9 in words
+    text = kernel_image(DataflowFiles.of({"global.mlir": ktir.parse(TEXT)}), ARCHITECTURE, (P, Q, R))
+    seen = []
+    for program, cells in ((text, text.cells), (image, im.patch(image, values))):
+        memory = np.random.default_rng(1).standard_normal(1 << 14).astype(np.float16).view(np.uint8)
+        outcome = Machine(ARCHITECTURE).run(program, cells, FlatGlobal({0: memory}), Options(trace=True))
+        assert outcome.trace is not None
+        names = [unit.name for unit in program.units]
+        traffic = sorted(
+            (names[source], names[target], int(sent), int(received))
+            for flow in outcome.trace.flows
+            for source, target, sent, received in zip(
+                flow.sources, flow.targets, np.ravel(flow.sent), np.ravel(flow.received), strict=True
+            )
+        )
+        seen.append((memory.tobytes(), outcome.report.cycles, traffic))
+    assert seen[0][2]
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])

@@ -30,6 +30,8 @@ __all__ = ["MemoryViews", "row_major"]
 
 REGISTER_ALIGNMENT = 128
 
+_VIEW_LIKE = (memref.MemorySpaceCast, memref.ReinterpretCast, memref.Cast, memref.SubView)
+
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides in elements of a dense array."""
@@ -82,6 +84,9 @@ class MemoryViews:
             raise LoweringError.at(op.location, "construct_memory_view: dynamic sizes not supported")
         if len(strides) != len(op.mixed_strides):
             raise LoweringError.at(op.location, "construct_memory_view: dynamic strides not supported")
+        users = self.unit.kinds.uses.users(op.result)
+        if users and not any(isinstance(user, _VIEW_LIKE) for user in users):
+            raise LoweringError.at(op.location, "construct_memory_view: no ViewLikeOpInterface users found")
         base = self.unit.meaning(op.offset, op)
         if not isinstance(base, Known | Address | Runtime):
             raise LoweringError.at(op.location, "the offset of a memory view must be a number")
