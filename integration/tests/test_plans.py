@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -133,6 +134,27 @@ def test_loops_of_the_kernel_around_tiles(columns: int, pins: dict[str, object],
     arguments = random_arguments(made.source, 3)
     wanted = expected(made, arguments)
     for seed in (None, 0, 1, 2):
+        assert_same(
+            run_dataflow(made, arguments, options=Options(seed=seed)).outputs, wanted, f"order {seed}"
+        )
+
+
+TWO_RESULTS = """%none = arith.constant dense<0.0> : tensor<6xf16>
+%z = arith.mulf %a, %a : T
+%m = linalg.reduce { arith.maximumf } ins(%z : T) outs(%none : tensor<6xf16>) dimensions = [1]
+%vm = ktdp.construct_memory_view %pn, sizes: [6], strides: [1] {coordinate_set = BOX, memory_space = #ktdp.memory_space<global>} : memref<6xf16>
+%tm = ktdp.construct_access_tile %vm[%c0] {access_tile_set = BOX, access_tile_order = affine_map<(d0) -> (d0)>} : memref<6xf16> -> !ktdp.access_tile<6xindex>
+ktdp.store %m, %tm : tensor<6xf16>, <6xindex>""".replace("BOX", box((6,)))
+
+
+@pytest.mark.parametrize("depths", list(itertools.product((1, 2, 3), repeat=2)))
+def test_buffers_of_different_depth_between_the_same_units(depths: tuple[int, int]) -> None:
+    """Two results of one computation, each with its own number of copies: the smaller one limits how far ahead."""
+    text = kernel((6, 127), TWO_RESULTS, "a").replace("%po: index", "%po: index, %pn: index")
+    made = compiled(text, tile_sizes=1, buffer_depths=(2, *depths), instances=1)
+    arguments = random_arguments(made.source, 4)
+    wanted = expected(made, arguments)
+    for seed in (None, 1):
         assert_same(
             run_dataflow(made, arguments, options=Options(seed=seed)).outputs, wanted, f"order {seed}"
         )

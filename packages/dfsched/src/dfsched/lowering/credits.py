@@ -76,7 +76,11 @@ class Credits:
                 found.setdefault(origin(value, self.uses)[0], []).append(stage)
 
     def find(self, edge: tuple[Stage, Stage], anchors: tuple[Stage, Stage]) -> Credit | None:
-        """The credit of an edge of leaf stages below two stages of a pipeline; None if they have to meet."""
+        """The credit of an edge of leaf stages below two stages of a pipeline; None if they have to meet.
+
+        It stands for all buffers that the first of the two stages fills for the second: pipelines in sequence
+        below a stage have one edge, that of the last.
+        """
         producer, consumer = edge
         if not set(self.units[producer]).isdisjoint(self.units[consumer]):
             return None
@@ -84,7 +88,7 @@ class Credits:
         copies = []
         for buffer, writers in self.writers.items():
             readers = self.readers.get(buffer, ())
-            if producer not in writers or consumer not in readers:
+            if not self._any_in(writers, anchors[0]) or not self._any_in(readers, anchors[1]):
                 continue
             select = self.uses.definer(buffer)
             phase = self.uses.definer(select.phase) if isinstance(select, SelectMemref) else None
@@ -110,9 +114,14 @@ class Credits:
     def _all_in(self, stages: Sequence[Stage], around: Stage, like: Stage) -> bool:
         """Whether stages are below one, and run by the units of another."""
         return all(
-            (stage is around or any(a is around for a in self.uses.ancestors(stage)))
-            and set(self.units[stage]) <= set(self.units[like])
+            self._any_in((stage,), around) and set(self.units[stage]) <= set(self.units[like])
             for stage in stages
+        )
+
+    def _any_in(self, stages: Sequence[Stage], around: Stage) -> bool:
+        """Whether some stage is another one, or below it."""
+        return any(
+            stage is around or any(a is around for a in self.uses.ancestors(stage)) for stage in stages
         )
 
 
