@@ -13,8 +13,11 @@ import ktir.dialects.memref
 from dfsched.dialects.dataflow import Opaque
 from repository import ROOT
 from spyresim import verify
-from spyresim.testing.compute_kernels import KERNELS, reduction
+from spyresim.testing.compute_kernels import KERNELS as COMPUTE_KERNELS
+from spyresim.testing.compute_kernels import reduction
+from spyresim.testing.memory_kernels import MEMORY_KERNELS
 
+KERNELS = {**COMPUTE_KERNELS, **MEMORY_KERNELS}
 SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
 QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
 DEVICES = {"spyre": "spyre", "sample": "sample", "sample_h": "sample_h", "quad": QUAD}

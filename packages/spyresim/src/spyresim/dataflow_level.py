@@ -28,7 +28,7 @@ from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
 from spyresim.engine import Machine as Device
 from spyresim.engine import Options as EngineOptions
-from spyresim.errors import ArgumentError, UnsupportedError, require
+from spyresim.errors import ArgumentError, UnsupportedError, require, require_arguments
 from spyresim.report import Counters, Report, Result
 from spyresim.watch import Watch
 
@@ -71,7 +71,7 @@ def run_dataflow(
         CallError: an argument of another type.
     """
     require("run_dataflow", "compiled", compiled, Compiled, str, Path)
-    require("run_dataflow", "args", args, Mapping, NoneType)
+    require_arguments("run_dataflow", args)
     require("run_dataflow", "device", device, Architecture, str, Path, NoneType)
     require("run_dataflow", "options", options, EngineOptions, NoneType)
     require("run_dataflow", "module", module, Module, NoneType)

@@ -25,7 +25,7 @@ from spyresim.constant_addresses import ConstantAddresses
 from spyresim.device import SimDevice
 from spyresim.devices import architecture_of
 from spyresim.engine import Options
-from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError, require
+from spyresim.errors import ArgumentError, ExecutionFault, UnsupportedError, require, require_arguments
 from spyresim.meaning.formats import Array
 from spyresim.report import Counters, Report, Result
 from spyresim.watch import Watch
@@ -60,7 +60,7 @@ def run_device(
         CallError: an argument of another type.
     """
     require("run_device", "code", code, SpyreCode, Compiled, str, Path)
-    require("run_device", "args", args, Mapping, NoneType)
+    require_arguments("run_device", args)
     require("run_device", "device", device, Architecture, str, Path, NoneType)
     require("run_device", "options", options, Options, NoneType)
     buffers: tuple[ConstantBuffer, ...] = ()

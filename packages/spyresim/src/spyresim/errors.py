@@ -5,6 +5,7 @@ Sizes and addresses are bytes; a `Site` says which operation (or instruction) of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from types import NoneType
 from typing import TypeVar
@@ -38,6 +39,7 @@ __all__ = [
     "UnwrittenReadFault",
     "one_of",
     "require",
+    "require_arguments",
     "unsupported",
 ]
 
@@ -70,6 +72,14 @@ def require(function: str, argument: str, value: object, *classes: type) -> None
     if not isinstance(value, classes):
         names = ["None" if c is NoneType else c.__name__ for c in classes]
         raise CallError(function, argument, " or ".join(names), f"a {type(value).__name__}")
+
+
+def require_arguments(function: str, args: Mapping[str, object] | None) -> None:
+    """`CallError` unless the arguments of a kernel are a mapping from names, or left out."""
+    require(function, "args", args, Mapping, NoneType)
+    for name in args or ():
+        if not isinstance(name, str):
+            raise CallError(function, "args", "a mapping from names", f"one from a {type(name).__name__}")
 
 
 def one_of(function: str, argument: str, value: object, kind: type[_Choice]) -> _Choice:

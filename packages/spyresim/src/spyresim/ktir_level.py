@@ -21,7 +21,15 @@ from ktir.machine import Machine
 from ktir.transforms import flatten
 from spyresim.arguments import Binding, bind
 from spyresim.cost import profile_of
-from spyresim.errors import ConflictFault, ExecutionFault, Site, UnsupportedError, one_of, require
+from spyresim.errors import (
+    ConflictFault,
+    ExecutionFault,
+    Site,
+    UnsupportedError,
+    one_of,
+    require,
+    require_arguments,
+)
 from spyresim.report import Counters, Report, Result
 from spyresim.sequential.basic import BASIC
 from spyresim.sequential.checks import STRICT, Checks, OutOfRange, Unwritten
@@ -108,7 +116,7 @@ def run_ktir(
     """
     require("run_ktir", "module", module, Module)
     require("run_ktir", "function", function, str, NoneType)
-    require("run_ktir", "args", args, Mapping, NoneType)
+    require_arguments("run_ktir", args)
     require("run_ktir", "machine", machine, Machine, NoneType)
     require("run_ktir", "seed", seed, int)
     require("run_ktir", "budget", budget, int)

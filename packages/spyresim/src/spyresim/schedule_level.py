@@ -20,7 +20,7 @@ from ktir.interface import (
 )
 from ktir.machine import Machine
 from spyresim.arguments import bind
-from spyresim.errors import ArgumentError, require
+from spyresim.errors import ArgumentError, require, require_arguments
 from spyresim.ktir_level import KTIR_HANDLERS, run_bound, with_switches
 from spyresim.report import Result
 from spyresim.sequential.interpreter import DEFAULT_BUDGET, Interpreter
@@ -77,7 +77,7 @@ def run_schedule(
         what `run_ktir` raises; `dfsched.ArchitectureError` if there is no device.
     """
     require("run_schedule", "program", program, Compiled, Module)
-    require("run_schedule", "args", args, Mapping, NoneType)
+    require_arguments("run_schedule", args)
     require("run_schedule", "module", module, Module, NoneType)
     require("run_schedule", "interface", interface, Interface, NoneType)
     require("run_schedule", "architecture", architecture, Architecture, NoneType)

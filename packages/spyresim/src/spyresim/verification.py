@@ -24,7 +24,7 @@ from ktir.interface import Argument
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
 from spyrert.errors import SpyreError
-from spyresim.errors import ArgumentError, ExecutionFault, Site, SpyresimError, require
+from spyresim.errors import ArgumentError, ExecutionFault, Site, SpyresimError, require, require_arguments
 from spyresim.ktir_level import run_ktir
 from spyresim.meaning.formats import Array
 from spyresim.reassociation import Reassociation
@@ -245,7 +245,7 @@ def verify(
     require("verify", "module", module, Module)
     require("verify", "kernel", kernel, str, NoneType)
     require("verify", "seeds", seeds, int)
-    require("verify", "args", args, Mapping, NoneType)
+    require_arguments("verify", args)
     require("verify", "options", options, dfsched.Options, NoneType)
     base = options or dfsched.Options()
     names = dfsched.kernels(module) if kernel is None else (kernel,)

@@ -59,7 +59,11 @@ class DataflowFiles:
     @classmethod
     def load(cls, folder: Path) -> DataflowFiles:
         """From a folder that holds ``global.mlir`` and the program files."""
-        if not (folder / GLOBAL).is_file():
+        try:
+            found = (folder / GLOBAL).is_file()
+        except (OSError, ValueError):  # no path at all, such as a name that is too long
+            found = False
+        if not found:
             raise UnsupportedError(f"{folder} holds no {GLOBAL}")
         context = ktir.Context()
         modules = {

@@ -243,6 +243,49 @@ def _reductions() -> dict[str, str]:
     return found
 
 
+def _copies() -> dict[str, str]:
+    """Reductions over dimensions along which values were only broadcast."""
+    column, full, row = Array((4,)), Array((4, 70)), Array((70,), "f16", False)
+    t, m, r = column.tensor(2), full.tensor(2), row.tensor(2)
+    spread = f"%b = linalg.broadcast ins(%x : {t}) outs(%e : {m}) dimensions = [1]"
+    zeros, empty = f"%z = arith.constant dense<0.5> : {t}", f"%e = tensor.empty() : {m}"
+    total = f"linalg.reduce {{ arith.addf }} ins(%b : {m}) outs(%z : {t}) dimensions = [1]"
+    found = {
+        "a sum of copies": kernel({"x": column}, {"y": column}, [zeros, empty, spread, f"%y = {total}"]),
+        "a sum of copies and what was copied": kernel(
+            {"x": column},
+            {"y": column},
+            [zeros, empty, spread, f"%s = {total}", f"%y = arith.mulf %s, %x : {t}"],
+        ),
+        "a product of copies of a maximum": kernel(
+            {"w": full},
+            {"y": column},
+            [
+                f"%low = arith.constant dense<0xFC00> : {t}",
+                f"%one = arith.constant dense<1.0> : {t}",
+                f"%x = linalg.reduce {{ arith.maximumf }} ins(%w : {m}) outs(%low : {t}) dimensions = [1]",
+                "%e = tensor.empty() : tensor<2x3xf16>",
+                f"%b = linalg.broadcast ins(%x : {t}) outs(%e : tensor<2x3xf16>) dimensions = [1]",
+                f"%y = linalg.reduce {{ arith.mulf }} ins(%b : tensor<2x3xf16>) outs(%one : {t}) "
+                "dimensions = [1]",
+            ],
+        ),
+        "a sum of copies of a row": kernel(
+            {"x": row},
+            {"y": row},
+            [
+                f"%z = arith.constant dense<0.0> : {r}",
+                empty,
+                f"%b = linalg.broadcast ins(%x : {r}) outs(%e : {m}) dimensions = [0]",
+                f"%y = linalg.reduce {{ arith.addf }} ins(%b : {m}) outs(%z : {r}) dimensions = [0]",
+            ],
+            1,
+        ),
+    }
+    found["a sum of copies of a row"] = found["a sum of copies of a row"].replace("2x70", "4x70")
+    return found
+
+
 def _rows() -> dict[str, str]:
     weights = Array((136,), "f32", False)
     return {
@@ -584,6 +627,7 @@ def _renamed(line: str, names: Sequence[str], suffix: str) -> str:
 
 KERNELS: Mapping[str, str] = {
     **_reductions(),
+    **_copies(),
     **_rows(),
     **_element_wise(),
     **_indices(),

@@ -132,6 +132,7 @@ class Grower:
         self.outputs: list[Value] = []
         self._count = 0
         self._last: Value | None = None
+        self._from_arrays: set[str] = set()
 
     # -- values
 
@@ -141,6 +142,8 @@ class Grower:
 
     def _add(self, step: Step) -> Value:
         self.steps.append(step)
+        if step.kind == "input" or any(value.name in self._from_arrays for value in step.operands):
+            self._from_arrays.add(step.result.name)
         return step.result
 
     def _input(self, dice: Random, dims: tuple[int, ...] | None = None, type: str | None = None) -> Value:
@@ -360,6 +363,9 @@ class Grower:
         """Some dimensions folded; sums and products only where they are exact in any order."""
         if not a.dims:
             return self._scaled(dice, a)
+        if a.name not in self._from_arrays:
+            name = "maximumf" if is_float(a.type) else "maxsi"
+            a = self._element_wise(dice, f"arith.{name}", [a, self._input(dice, a.dims, a.type)], None)
         number = dice.choice([1, 1, 1, 2, len(a.dims)])
         positions = sorted(dice.sample(range(len(a.dims)), min(number, len(a.dims))))
         if dice.random() < 0.4:
