@@ -16,7 +16,7 @@ import ktir
 from ktir.dialects import arith, linalg, math, spyreop
 from repository import ROOT
 from spyresim import run_dataflow, run_ktir, verify
-from spyresim.testing.operation_kernels import OPERATIONS
+from spyresim.testing.operation_kernels import OPERATIONS, SCALAR_OPERATIONS
 
 SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
 QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
@@ -55,3 +55,19 @@ def test_scheduled_and_right(name: str, device: str) -> None:
     machine = compiled.architecture.machine()
     wanted = run_ktir(module, compiled.kernel, arguments, machine).outputs
     assert_same(run_dataflow(compiled, arguments).outputs, wanted, name)
+
+
+@pytest.mark.parametrize("device", ["spyre", "sample", QUAD], ids=lambda path: path.rsplit("/", 1)[-1])
+def test_intrinsics_are_mapped_by_patterns(device: str) -> None:
+    """The devices' own patterns name every function and intrinsic; only `math.floor` is a plain instruction."""
+    seen: set[str] = set()
+    for name, text in SCALAR_OPERATIONS.items():
+        if not name.startswith(("f16: ", "i32: ")):
+            continue
+        options = dfsched.Options(stop_after="path-expansion", verify=False)
+        for op in dfsched.compile(ktir.parse(text), device, options).passes[-1].module.walk():
+            if op.definition.dialect in ("math", "spyreop") and op.operands and op.name != "math.floor":
+                assert "ktdf_arch.maps_to" in op.attributes, op.name
+                seen.add(op.name)
+    every = {op.definition.name for d in (math, spyreop) for op in d.DIALECT.operations}
+    assert every - seen == (REFUSED & every) | WIDE | {"math.floor", "spyreop.constant"}

@@ -204,7 +204,8 @@ ktdf_arch.device @quad attributes {
         "math.log1p", "math.log2", "math.round", "math.roundeven", "math.rsqrt", "math.sin",
         "math.sinh", "math.sqrt", "math.tan", "math.tanh", "math.trunc", "spyreop.exp",
         "spyreop.gelu", "spyreop.reciprocal", "spyreop.rsqrt", "spyreop.sigmoid", "spyreop.silu",
-        "spyreop.softplus", "spyreop.sqrt"]
+        "spyreop.softplus", "spyreop.sqrt",
+        "math.absf", "spyreop.idx32toaddr"]
       apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
       apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
       %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
@@ -223,7 +224,8 @@ ktdf_arch.device @quad attributes {
         "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui", "arith.remsi", "arith.remui",
         "arith.andi", "arith.ori", "arith.xori", "arith.shli", "arith.shrsi", "arith.shrui",
         "math.atan2", "math.copysign", "math.powf", "spyreop.realdiv", "spyreop.addi32toi32",
-        "spyreop.muli32toi32"]
+        "spyreop.muli32toi32",
+        "spyreop.compare", "spyreop.layernormscale"]
       apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
       apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
       %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
@@ -239,7 +241,25 @@ ktdf_arch.device @quad attributes {
       %z = operand
       %op = operation (%x, %y, %z : !pdl.value, !pdl.value, !pdl.value) -> (%type : !pdl.type)
       %names = attribute = [
-        "math.fma"]
+        "math.fma",
+        "spyreop.select", "spyreop.idx32toaddr"]
+      apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
+      apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
+      %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
+      rewrite {
+        %registers = attribute = "VREG"
+        apply_native_rewrite "ktdf_arch.map_to" (%op, %registers : !pdl.operation, !pdl.attribute)
+      }
+    }
+    pdl.pattern @instructions_of_five : benefit(1) {
+      %type = type
+      %x = operand
+      %y = operand
+      %z = operand
+      %u = operand
+      %v = operand
+      %op = operation (%x, %y, %z, %u, %v : !pdl.value, !pdl.value, !pdl.value, !pdl.value, !pdl.value) -> (%type : !pdl.type)
+      %names = attribute = ["spyreop.layernormnorm"]
       apply_native_constraint "ktdf_ext.is_one_of" (%op, %names : !pdl.operation, !pdl.attribute)
       apply_native_constraint "ktdf_ext.in_structured_body" (%op : !pdl.operation)
       %mapping = apply_native_constraint "ktdf_arch.mapped_to" (%op : !pdl.operation) : !pdl.attribute {isNegated = true}
