@@ -275,3 +275,34 @@ def test_a_mask_from_indices() -> None:
     module = ktir.load(ROOT / "integration" / "kernels" / "triangular.mlir")
     (found,) = spyresim.verify(module, "sample", kernel="causal_softmax")
     assert found.ok, found.first
+
+
+def whole(shape: Sequence[int]) -> ktir.Module:
+    """exp of one array by one tile."""
+    zeros = ", ".join(["0"] * len(shape))
+    lines = [
+        view("av", "a", shape),
+        view("bv", "b", shape),
+        tile("at", "av", zeros, shape, shape),
+        tile("bt", "bv", zeros, shape, shape),
+        load("x", "at", shape),
+        f"%y = math.exp %x : tensor<{dims(shape)}f16>",
+        store("y", "bt", shape),
+    ]
+    return ktir.parse(function("%a: index, %b: index", lines, [1]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "device", "loops"),
+    [((1000,), "sample", 1), ((2, 1, 3, 1, 2, 64), "spyre", 6), ((2, 1, 1, 2, 64), QUAD, 5)],
+    ids=["one loop", "six loops", "five loops"],
+)
+def test_nests_of_any_depth(shape: tuple[int, ...], device: str, loops: int) -> None:
+    """One loop is tiled like others, and so are nests deeper than four; instances share a loop."""
+    module = whole(shape)
+    compiled = dfsched.compile(module, device)
+    nest = compiled.plans[0].nests[0]
+    assert len(nest.tile_sizes) == loops
+    assert max(nest.tile_sizes) > 1
+    assert nest.instances > 1
+    agrees(module, device, [{}])
