@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .numbers import DTYPES, Array
 from .scalars import apply_binary
-from .values import Environment, Statement, Text, Value, comma, extents, tensor_type
+from .values import Environment, OneResult, Statement, Text, Value, comma, extents, tensor_type
 
 
 @dataclass(frozen=True)
@@ -231,12 +231,9 @@ def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass
-class LoadTile(Statement):
+class LoadTile(OneResult):
     access: Access | Gather
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         tile = self.access.emit(out)
@@ -267,16 +264,13 @@ class StoreTile(Statement):
 
 
 @dataclass
-class Keep(Statement):
+class Keep(OneResult):
     """A value goes to the tile's scratchpad and comes back, turned by `order`."""
 
     value: Value
     address: int  # bytes
     order: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         shape, element = self.value.shape or (), self.value.element

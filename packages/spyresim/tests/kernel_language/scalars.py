@@ -23,17 +23,14 @@ from .numbers import (
     nearest,
     unsigned,
 )
-from .values import Environment, Statement, Text, Value, comma, literal, tensor_type
+from .values import Environment, OneResult, Text, Value, comma, literal, tensor_type
 
 
 @dataclass
-class Constant(Statement):
+class Constant(OneResult):
     result: Value
     value: float | int | bool
     dense: bool = False
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         text = literal(self.value, self.result.element)
@@ -53,14 +50,11 @@ class Constant(Statement):
 
 
 @dataclass
-class Table(Statement):
+class Table(OneResult):
     """A constant whose elements differ."""
 
     result: Value
     array: Array
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         def text(part: Array) -> str:
@@ -75,16 +69,13 @@ class Table(Statement):
 
 
 @dataclass
-class Binary(Statement):
+class Binary(OneResult):
     """``arith`` with two operands of one type; integer divisors and shift amounts are kept legal by the strategy."""
 
     operation: str
     a: Value
     b: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         out(f"{self.result.name} = arith.{self.operation} {self.a.name}, {self.b.name} : {self.a.type}")
@@ -101,13 +92,10 @@ def apply_binary(operation: str, a: Array, b: Array, element: str) -> Array:
 
 
 @dataclass
-class Unary(Statement):
+class Unary(OneResult):
     operation: str  # negf, absf, sqrt, ...
     a: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         dialect = "arith" if self.operation == "negf" else "math"
@@ -118,14 +106,11 @@ class Unary(Statement):
 
 
 @dataclass
-class Compare(Statement):
+class Compare(OneResult):
     predicate: str
     a: Value
     b: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         operation = "cmpf" if is_float(self.a.element) else "cmpi"
@@ -144,16 +129,13 @@ class Compare(Statement):
 
 
 @dataclass
-class Select(Statement):
+class Select(OneResult):
     """The condition is a tensor like the others, or one scalar for all of them."""
 
     condition: Value
     a: Value
     b: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         types = self.a.type
@@ -169,13 +151,10 @@ class Select(Statement):
 
 
 @dataclass
-class Cast(Statement):
+class Cast(OneResult):
     operation: str
     a: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         out(
@@ -231,15 +210,12 @@ def apply_cast(operation: str, a: Array, source: str, target: str) -> Array:
 
 
 @dataclass
-class ToInteger(Statement):
+class ToInteger(OneResult):
     """A float to an integer, with everything that has no integer in range replaced by zero before."""
 
     a: Value
     result: Value
     limit: float = 100.0
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         n, t = out.fresh("fit"), self.a.type
@@ -259,14 +235,11 @@ class ToInteger(Statement):
 
 
 @dataclass
-class TileNumber(Statement):
+class TileNumber(OneResult):
     """A coordinate of the tile, as an index; the function reads them once at the top."""
 
     axis: int
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         scale = out.affine("affine_map<(d0)[s0] -> (d0 + s0 - 3)>")

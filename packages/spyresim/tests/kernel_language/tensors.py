@@ -10,17 +10,14 @@ import numpy as np
 
 from .numbers import DTYPES, Array, float_function, from_integers, integers, is_float
 from .scalars import apply_binary
-from .values import Environment, Statement, Text, Value, comma, extents, run_block, tensor_type
+from .values import Environment, OneResult, Statement, Text, Value, comma, extents, run_block, tensor_type
 
 
 @dataclass
-class Splat(Statement):
+class Splat(OneResult):
     scalar: Value
     result: Value
     fill: bool = False  # by linalg.fill
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         r = self.result
@@ -38,13 +35,10 @@ class Splat(Statement):
 
 
 @dataclass
-class Extract(Statement):
+class Extract(OneResult):
     tensor: Value
     at: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         names = [out.index(i) for i in self.at]
@@ -55,14 +49,11 @@ class Extract(Statement):
 
 
 @dataclass
-class Insert(Statement):
+class Insert(OneResult):
     scalar: Value
     tensor: Value
     at: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         names = [out.index(i) for i in self.at]
@@ -78,12 +69,9 @@ class Insert(Statement):
 
 
 @dataclass
-class FromElements(Statement):
+class FromElements(OneResult):
     scalars: tuple[Value, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         names = comma(s.name for s in self.scalars)
@@ -107,16 +95,13 @@ NAMED_UNARY = {"negf": "negf", "abs": "absf", "sqrt": "sqrt", "floor": "floor", 
 
 
 @dataclass
-class Named(Statement):
+class Named(OneResult):
     """A named structured operation; `outs` gives only the type, its values are not read."""
 
     operation: str
     operands: tuple[Value, ...]
     outs: Value | None
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         r = self.result
@@ -135,13 +120,10 @@ class Named(Statement):
 
 
 @dataclass
-class Broadcast(Statement):
+class Broadcast(OneResult):
     a: Value
     dimensions: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         r = self.result
@@ -160,13 +142,10 @@ class Broadcast(Statement):
 
 
 @dataclass
-class Transpose(Statement):
+class Transpose(OneResult):
     a: Value
     permutation: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         r = self.result
@@ -188,15 +167,12 @@ class Transpose(Statement):
 
 
 @dataclass
-class Reshape(Statement):
+class Reshape(OneResult):
     """collapse_shape or expand_shape, by the groups of dimensions of the larger rank."""
 
     a: Value
     groups: tuple[tuple[int, ...], ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         groups = comma(f"[{comma(g)}]" for g in self.groups)
@@ -217,7 +193,7 @@ class Reshape(Statement):
 
 
 @dataclass
-class Slice(Statement):
+class Slice(OneResult):
     """extract_slice; an offset may be a value (an index within bounds); `dropped` unit dimensions vanish."""
 
     a: Value
@@ -225,9 +201,6 @@ class Slice(Statement):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         offsets = comma(o if isinstance(o, int) else o.name for o in self.offsets)
@@ -242,16 +215,13 @@ class Slice(Statement):
 
 
 @dataclass
-class InsertSlice(Statement):
+class InsertSlice(OneResult):
     part: Value
     whole: Value
     offsets: tuple[int | Value, ...]
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         offsets = comma(o if isinstance(o, int) else o.name for o in self.offsets)
@@ -277,13 +247,10 @@ def slices(
 
 
 @dataclass
-class Concat(Statement):
+class Concat(OneResult):
     dimension: int
     parts: tuple[Value, ...]
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         names, types = (comma(getattr(v, what) for v in self.parts) for what in ("name", "type"))
@@ -296,7 +263,7 @@ class Concat(Statement):
 
 
 @dataclass
-class Matmul(Statement):
+class Matmul(OneResult):
     """Products of integers (exact), added to what stands in outs."""
 
     operation: str
@@ -304,9 +271,6 @@ class Matmul(Statement):
     b: Value
     init: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         out(
@@ -327,7 +291,7 @@ class Matmul(Statement):
 
 
 @dataclass
-class Reduce(Statement):
+class Reduce(OneResult):
     """A left fold in lexicographic order that begins with the init; one rounding an operation."""
 
     operation: str
@@ -336,9 +300,6 @@ class Reduce(Statement):
     dimensions: tuple[int, ...]
     result: Value
     short: bool = True
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         r, e = self.result, self.result.element
@@ -366,7 +327,7 @@ class Reduce(Statement):
 
 
 @dataclass
-class Generic(Statement):
+class Generic(OneResult):
     """linalg.generic: `maps` name the iteration dimension behind each dimension of an operand.
 
     A body of scalar statements computes `yielded` from the elements (`arguments`) of the operands and of the
@@ -384,9 +345,6 @@ class Generic(Statement):
     yielded: Value
     result: Value
     mapped: bool = False  # spelled as linalg.map
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         r = self.result
@@ -442,14 +400,11 @@ class Generic(Statement):
 
 
 @dataclass
-class Generate(Statement):
+class Generate(OneResult):
     indices: tuple[Value, ...]
     body: list[Statement]
     yielded: Value
     result: Value
-
-    def __post_init__(self) -> None:
-        self.results = (self.result,)
 
     def emit(self, out: Text) -> None:
         out(f"{self.result.name} = tensor.generate {{")

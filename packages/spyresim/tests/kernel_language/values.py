@@ -130,6 +130,15 @@ class Statement:
             self.run(env)
 
 
+class OneResult(Statement):
+    """A statement with one value, its field `result`."""
+
+    result: Value
+
+    def __post_init__(self) -> None:
+        self.results = (self.result,)
+
+
 def run_block(body: Sequence[Statement], env: Environment) -> None:
     for statement in body:
         statement.run(env)

@@ -41,9 +41,11 @@ from dfsched.passes.fusion import captures
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions, post_order, rewrite_blocks
-from ktir.attributes import ArrayAttr, IntegerAttr
+from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, ktdp, linalg, scf
 from ktir.dialects.builtin import Module
+from ktir.dialects.func import Func
+from ktir.grid import grid_of
 from ktir.ir import Operation, Region, Value
 from ktir.types import I16, I32, INDEX, IntegerType
 
@@ -283,7 +285,6 @@ _WORD: Range = (-(1 << 63), (1 << 63) - 1)
 
 def _tiles(op: Operation, definitions: Definitions) -> int:
     for ancestor in definitions.ancestors(op):
-        match ancestor.attributes.get("grid"):
-            case ArrayAttr(elements=elements):
-                return math.prod(entry.value for entry in elements if isinstance(entry, IntegerAttr))
+        if isinstance(ancestor, Func) and (grid := grid_of(ancestor)) is not None:
+            return math.prod(grid)
     return 1
