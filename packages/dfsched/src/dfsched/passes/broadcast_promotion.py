@@ -19,23 +19,23 @@ After::
       stage { from %x[%i, 0] to %v#1[0] } {["MNILU"]}  stage { %b ... } } }
 
 >>> from dfsched.passes.examples import after, generic, kernel
->>> after("broadcast-promotion", kernel(generic("(d0, d1) -> (0, d1)", "%s = arith.addf %p, %p : f16"), 4096),
-... r"ktdf.pipeline|scf.for|data_transfer.*DDR")
+>>> after("broadcast-promotion",
+... kernel(generic("(d0, d1) -> (0, d1)", "%s = arith.addf %p, %p : f16"), 4096),
+... r"ktdf.pipeline|scf.for|data_transfer.*%alloc")
+ktdf.pipeline {
+scf.for %arg0 = %c0 to %c4 step %c1 {
+ktdf.data_transfer from %reinterpret_cast_1[0, %arg0 * 64] size [1, 64] to %alloc[%arg0, 0, 0]
+    size [1, 1, 64] : memref<4096x256xf16, strided<[256, 1], offset: ?>, "DDR">,
+    memref<4x1x64xf16, "L1">
 scf.for %arg0 = %c0 to %3 step %c1 {
 ktdf.pipeline {
 scf.for %arg1 = %c0 to %4 step %c1 {
 scf.for %arg2 = %c0 to %c4 step %c1 {
-ktdf.data_transfer from %reinterpret_cast_1[0, %arg2 * 64] size [1, 64] to %5#0[%arg2, 0, 0]
-    size [1, 1, 64] : memref<4096x256xf16, strided<[256, 1], offset: ?>, "DDR">,
-    memref<4x1x64xf16, "L1">
-scf.for %arg1 = %c0 to %4 step %c1 {
-scf.for %arg2 = %c0 to %c4 step %c1 {
 ktdf.pipeline {
+ktdf.data_transfer from %alloc[%arg2, 0, 0] size [1, 1, 64] to %7#0 size [64] {ktdf.operand = 0
+    : i64} : memref<4x1x64xf16, "L1">, !ktdf.fifo.slot<"L1LU" -> "SFU", 64xf16>
 scf.for %arg1 = %c0 to %4 step %c1 {
 scf.for %arg2 = %c0 to %c4 step %c1 {
-ktdf.data_transfer from %5#1[%arg1, %arg2, 0, 0] size [1, 1, 1, 64] to %reinterpret_cast[%6,
-    %arg2 * 64] size [1, 64] {ktdf.operand = 1 : i64} : memref<?x4x1x64xf16, "L1">,
-    memref<4096x256xf16, strided<[256, 1], offset: ?>, "DDR">
 """
 
 from __future__ import annotations
