@@ -130,3 +130,22 @@ def test_more_reserved_than_there_is(device: str, tmp_path: Path) -> None:
     assert "device.mlir" in message
     assert "2147483648 of " in message
     assert "bytes are reserved" in message
+
+
+@pytest.mark.parametrize("last", [2**63 - 1, 2**63 - 64, 10**40])
+def test_tiles_larger_than_a_word_counts(last: int, tmp_path: Path) -> None:
+    """A set with more elements than the host's words count cannot be the tile that its type says."""
+    tile = f"affine_set<(r, c) : (r >= 0, -r + 1 >= 0, c >= 0, -c + {last} >= 0)>"
+    message = run(tmp_path, DEVICES["spyre"].read_text(), KERNEL.format(set=SET, tile=tile))
+    assert "kernel.mlir:5:" in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('kind = "LXLU"', 'kind = "other"'), ("depth = 16", "depth = 4294967296")]
+)
+def test_devices_that_only_the_back_end_refuses(old: str, new: str, tmp_path: Path) -> None:
+    """Names of units that DataflowIR cannot spell, numbers that an image cannot hold: told at the kernel."""
+    text = DEVICES["spyre"].read_text()
+    assert old in text
+    message = run(tmp_path, text.replace(old, new), KERNEL.format(set=SET, tile=SET))
+    assert "kernel.mlir:" in message

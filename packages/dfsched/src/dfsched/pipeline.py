@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+import attrs
 from attrs import field, frozen
 
 import ktir
-from dfsched.contracts import check_contract, check_milestones
-from dfsched.errors import AddressError, InvalidSetting, RouteError, UnsupportedDevice
+from dfsched.contracts import ContractError, check_contract, check_milestones
+from dfsched.errors import AddressError, ArchitectureError, InvalidSetting, RouteError, UnsupportedDevice
 from dfsched.options import Options
 from dfsched.passes import (
     address_assignment,
@@ -55,6 +57,7 @@ from dfsched.passes.errors import ScheduleError, UnknownPass
 from ktir.affine import AffineError
 from ktir.dialects import func
 from ktir.dialects.builtin import Module
+from ktir.errors import Diagnostic
 
 __all__ = [
     "OTHER_PASSES",
@@ -261,21 +264,43 @@ def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -
             ktir.verify(module)
         if options.verify_each and not options.disabled:
             done = {p.name for p in passes[: number + 1]}
-            check_milestones(module, done, item.name, item.group, context.architecture)
+            with _placed(module, item.name):
+                check_milestones(module, done, item.name, item.group, context.architecture)
         if options.verify and ends and not options.disabled and _is_last_of_group(item):
-            check_contract(module, item.group, context.architecture)
+            with _placed(module, item.name):
+                check_contract(module, item.group, context.architecture)
         results.append(PassResult(item.name, item.group, module, seconds))
     return tuple(results)
 
 
 def _run(item: Pass, module: Module, context: PassContext) -> Module:
-    """One pass. What its helpers raise without a place is reported at the kernel."""
-    try:
+    with _placed(module, item.name):
         return item.run(module, context)
-    except (AffineError, AddressError, RouteError, UnsupportedDevice) as error:
-        functions = (op for op in module.walk() if isinstance(op, func.Func) and not op.is_declaration)
+
+
+@contextmanager
+def _placed(module: Module, name: str) -> Iterator[None]:
+    """What is raised without a place gets that of the kernel.
+
+    Such errors come from views of the device, and from operations that a pass has made.
+    """
+    functions = (op for op in module.walk() if isinstance(op, func.Func) and not op.is_declaration)
+    try:
+        yield
+    except (ScheduleError, ContractError) as error:
         place = next(functions, module).location
-        raise ScheduleError.at(place, f"{item.name}: {error}") from error
+        if all(_has_place(d) for d in error.diagnostics):
+            raise
+        found = tuple(d if _has_place(d) else attrs.evolve(d, location=place) for d in error.diagnostics)
+        raise attrs.evolve(error, diagnostics=found) from error
+    except (AffineError, AddressError, RouteError, UnsupportedDevice, ArchitectureError) as error:
+        if isinstance(error, ArchitectureError) and error.location is not None:
+            raise
+        raise ScheduleError.at(next(functions, module).location, f"{name}: {error}") from error
+
+
+def _has_place(diagnostic: Diagnostic) -> bool:
+    return diagnostic.location is not None and diagnostic.location.file_line_column() is not None
 
 
 def _is_last_of_group(item: Pass) -> bool:

@@ -9,9 +9,11 @@ from attrs import frozen
 
 from dfsched.architecture import Architecture
 from dfsched.codegen.build import BuiltImage, build_image
+from dfsched.codegen.errors import CodegenError
 from dfsched.codegen.launch import LaunchPlan, launch_plan
-from dfsched.image import encode
+from dfsched.image import InvalidImage, encode
 from ktir.dialects.builtin import Module
+from ktir.interface import find_function
 from spyrert.spyrecode import PayloadKind, Producer, SpyreCode, assemble
 
 __all__ = ["Generated", "generate"]
@@ -36,8 +38,12 @@ def generate(
     """
     launch = launch_plan(module, kernel, architecture)
     built = build_image(files, launch.spec, architecture)
+    try:
+        payload = encode(built.image)
+    except InvalidImage as error:
+        raise CodegenError.at(find_function(module, kernel).location, str(error)) from error
     code = assemble(
-        encode(built.image),
+        payload,
         PayloadKind.DFBIN,
         launch.spec,
         built.symbols,

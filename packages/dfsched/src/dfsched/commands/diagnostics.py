@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 import ktir
+from dfsched.codegen.errors import CodegenError
 from dfsched.contracts import ContractError
 from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError, InvalidSetting, PatternError
 from dfsched.passes.errors import ScheduleError, UnknownPass
@@ -40,7 +41,7 @@ def _text(error: Exception) -> str:
     match error:
         case ktir.ParseError():
             return f"{error}{_excerpt(error.file, error.line, error.column)}"
-        case ktir.VerifyError() | ScheduleError() | ContractError():
+        case ktir.VerifyError() | ScheduleError() | ContractError() | CodegenError():
             return "\n".join(f"{d}{_at(d.location)}" for d in error.diagnostics)
         case ArchitectureError(location=location) | PatternError(location=location) if location is not None:
             return f"{error}{_at(location)}"

@@ -76,7 +76,7 @@ def lattice_of(tile: ktdp.ConstructAccessTile) -> Lattice | None:
         raise ScheduleError.at(tile.location, str(error)) from None
     if factors is None or not all(isinstance(f, range) for f in factors):
         return _fitted(ordered_points(tile), shape)
-    extents = tuple(len(factors[d]) for d in order)
+    extents = tuple(_extent(factors[d]) for d in order)
     if extents != shape:
         result = tile.result.type
         raise ScheduleError.at(
@@ -94,6 +94,13 @@ def lattice_of(tile: ktdp.ConstructAccessTile) -> Lattice | None:
             for d, step in zip(order, steps, strict=True)
         ]
     return Lattice(shape, start, tuple(steps))
+
+
+def _extent(points: Sequence[int]) -> int:
+    """How many there are; `len` of a range ends at what a word of the host holds."""
+    if isinstance(points, range):
+        return max(0, -((points.start - points.stop) // points.step))
+    return len(points)
 
 
 def ordered_points(tile: ktdp.ConstructAccessTile) -> Points:
