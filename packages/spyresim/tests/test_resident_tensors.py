@@ -86,7 +86,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize(("name", "device"), zip(PROGRAMS, 3 * DEVICES, strict=True))
+@pytest.mark.parametrize(("name", "device"), list(zip(PROGRAMS, 3 * DEVICES, strict=True)))
 def test_residents_between_programs(name: str, device: str) -> None:
     """Every level agrees (readings, item 8): what a program keeps in a pinned range, the next one reads."""
     lines, resident = PROGRAMS[name]
