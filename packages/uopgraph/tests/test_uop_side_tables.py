@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 from pathlib import Path
 
 import pytest
 
+import uopgraph
 from uopgraph import (
     EncodingError,
     Ops,
@@ -104,3 +106,17 @@ def test_a_damaged_recording_names_the_line(damage: str, tmp_path: Path) -> None
     path.write_text(damage)
     with pytest.raises(EncodingError, match=f"runs, line {max(1, damage.count(chr(10)))}: "):
         list(recorded(path))
+
+
+def test_nodes_that_outlive_their_module_go_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the interpreter ends, the names of a module may be gone before the last node is."""
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    node = X * 77_777
+    with monkeypatch.context() as gone:
+        for name in ("_table", "_lock", "_forget"):
+            gone.setattr(uopgraph.node, name, None)
+        del node
+        gc.collect()
+    assert complaints == []
+    assert (X * 77_777).src[0] is X

@@ -50,11 +50,12 @@ _check_level: ContextVar[int] = ContextVar(
 _checkers: Final[list[Callable[[UOp, int], None]]] = []
 
 
-def _forget(ref: weakref.ref[UOp]) -> None:
-    key = cast(_Ref, ref).key
-    with _lock:  # another thread may put a new node in this place between the test and the deletion
-        if _table.get(key) is ref:
-            del _table[key]
+def _forget(ref: Any, table: Any = _table, lock: Any = _lock) -> None:
+    # defaults, because nodes may outlive the names of this module when the interpreter ends
+    key = ref.key
+    with lock:  # another thread may put a new node in this place between the test and the deletion
+        if table.get(key) is ref:
+            del table[key]
 
 
 def check_level() -> int:
