@@ -16,6 +16,7 @@ import pytest
 import dfsched
 import ktir
 from dfsched import image as im
+from ktir.builder import Kernel
 from spyresim import run_dataflow
 from spyresim.dataflow import ConstantStarts, DataflowFiles, kernel_image
 from spyresim.engine import FlatGlobal, Machine, Options, Outcome
@@ -442,3 +443,20 @@ def test_guards_over_two_loops(guard: str, tmp_path: Path) -> None:
 def test_every_instruction_runs() -> None:
     """Nothing that an image may hold is missing in the engine, with values or for time only."""
     assert set(im.INSTRUCTIONS) - {im.Launch} <= set(HANDLERS)  # launches belong to the coordinator
+
+
+@pytest.mark.parametrize("name", ["sample", "spyre"])
+def test_programs_of_the_first_version(name: str) -> None:
+    """dataflowir spec 3.10: chunks whose views start where the corelet's rows do give the same result."""
+    k = Kernel("add", grid=(2,))
+    a, b, c = (k.view(k.pointer(n), (16, 256), "f16") for n in "abc")
+    (tile,) = k.tile_id()
+    rows = slice(tile * 8, tile * 8 + 8)
+    c[rows, 0:256].store(a[rows, 0:256].load() + b[rows, 0:256].load())
+    compiled = dfsched.compile(k.build(), name, dfsched.Options(profile="v1"))
+    flow = next(result.module for result in compiled.passes if result.name == "ktdf-to-ktdflowering")
+    assert "ktdf.parallel (" in ktir.print_module(flow)
+    rng = np.random.default_rng(4)
+    inputs = {n: rng.standard_normal((16, 256)).astype(np.float16) for n in "ab"}
+    found = run_dataflow(compiled, inputs).outputs["c"]
+    np.testing.assert_array_equal(found, inputs["a"] + inputs["b"])
