@@ -48,7 +48,7 @@ def test_committed_programs() -> None:
     not_above(mine, peer)
 
 
-@pytest.mark.sweep(default=60, full=500)
+@pytest.mark.sweep(default=30, full=500)
 def test_random_programs(cases: int) -> None:
     """The same on random programs; some of them do have several kernels."""
     mine, peer, several = Work(), Work(), 0

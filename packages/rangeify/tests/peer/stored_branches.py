@@ -37,7 +37,7 @@ def u_net(b: Backend) -> list[Any]:
 def dense_net(b: Backend) -> list[Any]:
     """Every layer reads all before it, through a bottleneck for each of them."""
     parts = [_layer(b, b.t(1, 3, 12, 12), 8)]
-    for _ in range(4):
+    for _ in range(3):
         narrow = [_layer(b, _layer(b, p, 16, 1), 4, 1) for p in parts]
         total = narrow[0]
         for n in narrow[1:]:
@@ -49,7 +49,7 @@ def dense_net(b: Backend) -> list[Any]:
 def inception(b: Backend) -> list[Any]:
     """Ways of different length and width through each block."""
     x = _layer(b, b.t(1, 3, 12, 12), 16)
-    for _ in range(3):
+    for _ in range(2):
         ways = [_layer(b, x, 8, 1)]
         ways.append(_layer(b, _layer(b, x, 24, 1), 8))
         ways.append(_layer(b, _layer(b, _layer(b, x, 16, 1), 24), 8))
@@ -77,7 +77,7 @@ def experts(b: Backend) -> list[Any]:
 def beams(b: Backend) -> list[Any]:
     """Hypotheses grow one by one through a wide layer and are compared after each step."""
     hypotheses = [b.t(8, 48) for _ in range(5)]
-    for _ in range(3):
+    for _ in range(2):
         new = [((h @ b.t(48, 192)).relu().contiguous() @ b.t(192, 48)).contiguous() for h in hypotheses]
         best = new[0]
         for n in new[1:]:
