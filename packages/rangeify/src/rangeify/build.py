@@ -99,7 +99,7 @@ def _uncollected() -> Iterator[None]:
 class _Made:
     lowered: Lowered
     calls: tuple[UOp, ...]
-    origin: Mapping[UOp, tuple[str, int]]
+    origin: Mapping[UOp, tuple[str, UOp, int]]
     mentioned: list[UOp]
     outputs: list[UOp]
     values: Mapping[UOp, int | None]
@@ -127,7 +127,8 @@ class _Made:
             case Role.OUTPUT:
                 return Reason(Rule.FRESH if node in self.fresh else Rule.OUTPUT)
         if node in self.origin:
-            return Reason(Rule.CALL, str(self.origin[node][0]))
+            name, linear, slot = self.origin[node]
+            return self.lowered.nested.get(linear, {}).get(slot) or Reason(Rule.CALL, name)
         return self.lowered.reasons.get(node.arg.slot)
 
     def _roles(self) -> dict[UOp, Role]:

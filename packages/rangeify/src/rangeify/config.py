@@ -48,6 +48,8 @@ class Config:
     - ``memory_planner``: temporaries share an arena instead of having storage of their own.
     - ``arena_alignment``: bytes, the alignment of every buffer in the host arena.
     - ``fast_math``: also apply rewrites that are not exact for nan, infinities and signed zeros.
+    - ``reuse``: repeated blocks, like the layers of a network, are lowered once; the kernels are the same
+      without.
     - ``order``: ``"fifo"`` runs kernels in the order in which they become ready, ``"memory"`` searches for
       an order that needs a smaller arena.
     - ``ring``, ``all_to_all``: 0 never, 1 for an all-reduce over more than two devices of more than
@@ -70,6 +72,7 @@ class Config:
     memory_planner: bool = True
     arena_alignment: int = 256
     fast_math: bool = False
+    reuse: bool = True
     order: str = "fifo"
     ring: int = 1
     all_to_all: int = 0

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from rangeify import disk_cache, report
+from rangeify.blocks import call_blocks
 from rangeify.buffers import stage_to_storage
 from rangeify.calls import open_calls
 from rangeify.config import Config
@@ -29,10 +30,11 @@ from uopgraph import Ops, UOp
 @attrs.frozen(eq=False)
 class Lowered:
     """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each ALLOC
-    slot why that value is stored."""
+    slot why that value is stored. ``nested``: the same for the LINEAR of each repeated block."""
 
     linear: UOp
     reasons: Mapping[int, Reason]
+    nested: Mapping[UOp, Mapping[int, Reason]] = attrs.field(factory=dict)
 
 
 #: Lowered bodies by (content key, configuration): the memory level of the schedule cache.
@@ -61,11 +63,19 @@ def clear_schedule_cache() -> None:
         _bodies.clear()
 
 
-def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
+def kernel_graph(
+    body: UOp, config: Config, nested: dict[UOp, Mapping[int, Reason]] | None = None
+) -> tuple[UOp, Mapping[int, Reason]]:
     """The SINK of a call body as kernels over states of storage, not yet in order, and why each ALLOC slot is
-    there. Every stage in the order of scheduler spec 1."""
-    devices = DeviceLowering(config, lambda inner, c: lower_body(inner, c).linear, _local_storage(body))
-    local = lower_devices(open_calls(body, devices), devices)
+    there (`nested`: for the kernels of repeated blocks). Every stage in the order of scheduler spec 1."""
+    devices = DeviceLowering(
+        config, lambda inner, c: lower_body(inner, c).linear, _lower_block, _local_storage(body)
+    )
+    opened = open_calls(body, devices)
+    # an order for memory looks at all kernels at once
+    local = lower_devices(opened if config.order == "memory" else call_blocks(opened, devices), devices)
+    if nested is not None:
+        nested.update(devices.nested)
     prepared = prepare(local, config)
     ranged, found = run_rangeify(prepared, config)
     if config.debug_ranges:
@@ -85,8 +95,14 @@ def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
 
 def lower_sink(body: UOp, config: Config) -> Lowered:
     """Lower the SINK of a call body, without the cache."""
-    graph, reasons = kernel_graph(body, config)
-    return Lowered(create_schedule(graph, config.order == "memory"), reasons)
+    nested: dict[UOp, Mapping[int, Reason]] = {}
+    graph, reasons = kernel_graph(body, config, nested)
+    return Lowered(create_schedule(graph, config.order == "memory"), reasons, nested)
+
+
+def _lower_block(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
+    lowered = lower_sink(body, config)
+    return lowered.linear, lowered.reasons
 
 
 def _local_storage(body: UOp) -> int:

@@ -26,6 +26,7 @@ class Rule(enum.Enum):
     LIMIT = "a kernel would touch more than {detail} buffers"
     PROFIT = "its readers would compute it {detail} times"
     ROWS = "it holds results of rows that a reader repeats"
+    BLOCK = "it is passed from one repeated block to the next"
     DEVICES = "{detail}"
     CALL = "the call {detail} keeps it"
 

@@ -1,0 +1,178 @@
+"""Repeated blocks are lowered once (``Config.reuse``): the same kernels and the same bytes with and
+without.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from peer.backends import Backend, Ours, Theirs
+from peer.counter import total
+from peer.networks import bert, llama, transformer
+from peer.programs import norm, softmax, swish
+
+import rangeify
+from rangeify import Config, Schedule, lowering
+from rangeify.blocks import find_blocks
+from rangeify.callify import transform_to_call
+from uopgraph import UOp
+
+Layer = Callable[[Backend, Any], Any]
+
+
+def dense(b: Backend, x: Any) -> Any:
+    return (x @ b.t(8, 8) + b.t(8)).maximum(0.25)
+
+
+def residual(b: Backend, x: Any) -> Any:
+    return x + swish(norm(b, x) @ b.t(8, 16)) @ b.t(16, 8)
+
+
+def attention(b: Backend, x: Any) -> Any:
+    h = norm(b, x) * b.t(8)
+    q, k, v = (h @ b.t(8, 8) for _ in range(3))
+    return x + softmax(b, q @ k.transpose(-2, -1)) @ v
+
+
+def mixing(b: Backend, x: Any) -> Any:
+    return (x.permute(1, 0) @ x) @ b.t(8, 8) * 0.125 + x
+
+
+def centred(b: Backend, x: Any) -> Any:
+    return x - b.sum(x, 1, keep=True) * 0.125
+
+
+def scaled(b: Backend, x: Any) -> Any:
+    return x + b.sum(x * b.t(8), 1, keep=True)
+
+
+def wide(b: Backend, x: Any) -> Any:
+    y = x @ b.t(8, 8)
+    return y * 2 + y * 3
+
+
+LAYERS: tuple[Layer, ...] = (dense, residual, attention, mixing, centred, scaled, wide)
+
+
+def repeated(seed: int, b: Backend) -> list[Any]:
+    """Four to seven equal blocks of one or two layers, one of them with something more, some with a shared
+    mask, a shared parameter, or an output from the middle."""
+    rng = random.Random(seed)
+    layers = [rng.choice(LAYERS) for _ in range(rng.randint(1, 2))]
+    count = rng.randint(4, 7)
+    odd = rng.randrange(count) if rng.random() < 0.6 else -1
+    mask = b.t(8, 8) if rng.random() < 0.4 else None
+    shared = b.t(8) * 2 if rng.random() < 0.3 else None
+    x, outputs = b.t(8, 8), []
+    for i in range(count):
+        for layer in layers:
+            x = layer(b, x)
+        if mask is not None:
+            x = x + mask
+        if shared is not None:
+            x = x * shared
+        if i == odd:
+            x = x.flip(0) * 1.5
+        if rng.random() < 0.1:
+            outputs.append(x + 1)
+    return [x, *outputs]
+
+
+def same(outputs: Callable[[], list[Any]], fusion: str, run: bool = True) -> Schedule:
+    """Both schedules have the same items in the same order, the same arena, and compute the same bytes."""
+    on, off = (
+        rangeify.schedule(*outputs(), config=Config(fusion=fusion, reuse=r, schedule_cache=0))
+        for r in (True, False)
+    )
+    assert [k.body for k in on.kernels] == [k.body for k in off.kernels]
+    assert [k.buffers for k in on.kernels] == [k.buffers for k in off.kernels]
+    assert on.arena == off.arena
+    if run:
+        rng = np.random.default_rng(0)
+        inputs = [rng.uniform(-0.5, 0.5, on.buffers[i].shape).astype(np.float32) for i in on.inputs]
+        for a, b in zip(rangeify.run(on, inputs), rangeify.run(off, inputs, order=1), strict=True):
+            np.testing.assert_array_equal(a, b)
+    return on
+
+
+def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "call_blocks", lambda body, devices: body)
+
+
+@pytest.mark.sweep(default=6, full=500)
+def test_programs_of_repeated_blocks(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same kernels with and without; not more of them than without blocks; the values of the plain
+    program.
+    """
+    found = 0
+    for seed in range(cases):
+        for fusion in ("reference", "rows"):
+            on = same(lambda seed=seed: repeated(seed, Ours()), fusion)
+            with monkeypatch.context() as patch:
+                without_blocks(patch)
+                config = Config(fusion=fusion, schedule_cache=0)
+                plain = rangeify.schedule(*repeated(seed, Ours()), config=config)
+            assert len(on.kernels) <= len(plain.kernels), (seed, fusion)
+            rng = np.random.default_rng(0)
+            inputs = [rng.uniform(-0.5, 0.5, on.buffers[i].shape).astype(np.float32) for i in on.inputs]
+            for a, b in zip(rangeify.run(on, inputs), rangeify.run(plain, inputs), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=str(seed))
+            found += any("repeated block" in str(b.reason) for b in on.buffers)
+    assert found >= max(1, cases // 10)
+
+
+@pytest.mark.parametrize("make", [transformer, bert, llama])
+def test_networks(make: Callable[..., list[Any]]) -> None:
+    """The same items with and without; under the reference rules no more than tinygrad's."""
+    pytest.importorskip("tinygrad")
+    for fusion in ("reference", "rows") if make is transformer else ("reference",):
+        same(lambda: make(Ours(), 4), fusion, run=False)
+    items = len(rangeify.schedule(*make(Ours(), 4), config=Config(fusion="reference")).kernels)
+    assert items <= total(c.src[0] for c in Theirs().schedule(make(Theirs(), 4)).src).items
+
+
+def test_the_layers_of_a_network_are_found() -> None:
+    """Eight layers of two halves: all but the first, whose input is storage, and the last are blocks of two
+    kinds.
+    """
+    body = transform_to_call(UOp.make_sink(*(t.uop for t in transformer(Ours(), 8)))).call.src[0]
+    blocks = find_blocks(body, Config(fusion="reference"))
+    assert len({block.body for block in blocks}) == 2
+    assert len(blocks) >= 13
+    whole = find_blocks(body, Config())
+    assert len({block.body for block in whole}) == 1
+    assert len(whole) >= 6
+    one = transform_to_call(UOp.make_sink(*(t.uop for t in transformer(Ours(), 1)))).call.src[0]
+    assert find_blocks(one, Config()) == []
+
+
+def test_each_kind_of_block_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With reuse the work grows with the kinds of blocks, without it with their number."""
+    calls: dict[bool, int] = {}
+    lower = lowering._lower_block
+    for reuse in (True, False):
+        count = 0
+
+        def counted(body: UOp, config: Config) -> Any:
+            nonlocal count
+            count += 1
+            return lower(body, config)
+
+        monkeypatch.setattr(lowering, "_lower_block", counted)
+        rangeify.schedule(
+            *transformer(Ours(), 8), config=Config(fusion="reference", reuse=reuse, schedule_cache=0)
+        )
+        calls[reuse] = count
+    assert calls[True] == 2
+    assert calls[False] >= 13
+
+
+def test_a_chain_of_elementwise_blocks_stays_one_kernel() -> None:
+    x, y = Ours().t(16), Ours().t(16)
+    for i in range(20):
+        x = (x * y).maximum(0.5) + float(i)
+    assert len(rangeify.schedule(x).kernels) == 1
