@@ -12,6 +12,7 @@ from attrs import frozen
 
 from dfsched.dialects.ktdf import DataTransfer, DeriveSize, Pipeline, Stage
 from dfsched.dialects.ktdf.transfer import Cell
+from dfsched.lowering.meetings import may_alias, memory_of
 from dfsched.passes.index_arithmetic import expand_subscripts
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import Dim, linear
@@ -49,13 +50,13 @@ def is_in_place(pipeline: Pipeline, store: Stage, load: Stage, uses: DefUse) -> 
     memory are those of the same iteration."""
     written = [op.dest_cell for op in _transfers(store) if isinstance(op.dest.type, MemRefType)]
     read = [op.source_cell for op in _transfers(load) if isinstance(op.source.type, MemRefType)]
-    roots = {_root(cell.value, uses) for cell in written}
+    targets = [memory_of(cell.value, uses) for cell in written]
     outer = [op for op in uses.ancestors(pipeline) if isinstance(op, scf.For)]
     stores = [(op, _region(op, cell, store, uses)) for op, cell in _pairs(store, written)]
     loads = [
         (op, _region(op, cell, load, uses))
         for op, cell in _pairs(load, read)
-        if _root(cell.value, uses) in roots
+        if any(may_alias(memory_of(cell.value, uses), target) for target in targets)
     ]
     regions = {region for _, region in (*stores, *loads)}
     if len(regions) != 1 or None in regions:
@@ -81,18 +82,6 @@ def _key(value: Value, uses: DefUse) -> Hashable:
     if op is None or not op.definition_has(PURE) or op.regions:
         return value
     return op.name, op.attributes, tuple(_key(operand, uses) for operand in op.operands)
-
-
-def _root(value: Value, uses: DefUse) -> Hashable:
-    """The start of the view behind a memref; the memref itself where there is none."""
-    while True:
-        match uses.definer(value):
-            case memref.Cast() | memref.MemorySpaceCast() | memref.ReinterpretCast() as cast:
-                value = cast.operands[0]
-            case ConstructMemoryView() as view:
-                return _key(view.offset, uses)
-            case _:
-                return value
 
 
 def _place(value: Value, uses: DefUse) -> tuple[Hashable, ...] | None:
