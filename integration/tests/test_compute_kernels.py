@@ -84,7 +84,7 @@ def test_instruction_templates_over_registers(name: str, tmp_path: Path) -> None
     head, mark, tail = text.partition('patterns ["post_scheduling"]')
     assert mapped in head
     path = tmp_path / "templates.mlir"
-    replaced = f"%v = {called} : !pdl.value\n        replace %op with (%v : !pdl.value)"
+    replaced = f"%called = {called} : !pdl.value\n        replace %op with (%called : !pdl.value)"
     path.write_text(head.replace(mapped, replaced) + mark + tail)
     module = ktir.parse(KERNELS[name])
     (found,) = verify(module, path)
