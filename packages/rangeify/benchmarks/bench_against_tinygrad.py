@@ -21,6 +21,7 @@ CHILD = Path(__file__).with_name("schedule_once.py")
 RATIOS = {
     "transformer-12": 0.5,
     "transformer-24": 0.5,
+    "apart-12": 1.0,  # without reuse
     "widths-12": 1.0,
     "resnet50": 1.0,
     "warm-12": 0.33,

@@ -26,6 +26,7 @@ CASES: dict[str, Callable[[Any], list[Any]]] = {
     "transformer-12": lambda b: transformer(b, 12),
     "transformer-24": lambda b: transformer(b, 24),
     "transformer-96": lambda b: transformer(b, 96),
+    "apart-12": lambda b: transformer(b, 12),
     "widths-12": lambda b: transformer(b, 12, grow=32),
     "resnet50": lambda b: resnet50(b, 224),
     "warm-12": lambda b: transformer(b, 12),
@@ -43,7 +44,8 @@ def main(who: str, case: str) -> None:
 
     def schedule() -> Any:
         outputs = make(peer)
-        return rangeify.schedule(*outputs) if who == "rangeify" else peer.schedule(outputs)
+        config = rangeify.Config(reuse=not case.startswith("apart"))
+        return rangeify.schedule(*outputs, config=config) if who == "rangeify" else peer.schedule(outputs)
 
     peer.schedule([peer.t(2) + 1])  # lazy imports of either package
     if case.startswith("warm"):
