@@ -62,7 +62,8 @@ def access(name: str, shape: tuple[int, ...], own: int) -> list[str]:
         f"{{coordinate_set = {box(shape)}, memory_space = #ktdp.memory_space<global>}} : memref<{whole}xf16>",
         f"%t{name} = ktdp.construct_access_tile %v{name}[{start}] "
         f"{{access_tile_set = {box((own, *shape[1:]))}, "
-        f"access_tile_order = affine_map<({dims}) -> ({dims})>}} : memref<{whole}xf16> -> !ktdp.access_tile<{tile}xindex>",
+        f"access_tile_order = affine_map<({dims}) -> ({dims})>}} : memref<{whole}xf16> -> "
+        f"!ktdp.access_tile<{tile}xindex>",
     ]
 
 
