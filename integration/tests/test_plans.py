@@ -27,7 +27,7 @@ from ktir.dialects import func, scf
 from ktir.ir import Value, symbol_name
 from spyresim import run_dataflow, run_device, run_ktir
 from spyresim.engine import Options
-from spyresim.testing.compute_kernels import SOFTMAX, chain, row_kernel
+from spyresim.testing.compute_kernels import SOFTMAX, chain, reduction, row_kernel
 
 DEVICES = ("spyre", "sample")
 
@@ -313,6 +313,7 @@ RAGGED: Mapping[str, Callable[[int], str]] = {
     "add": lambda n: chain("f16", (64, n), ["%y = arith.addf %x, %w : T<f16>"], tiles=1),
     "five operations": lambda n: chain("f16", (64, n), FIVE, tiles=1),
     "softmax": lambda n: row_kernel(SOFTMAX, (64, n)),
+    "row sums": lambda n: reduction((64, n), [1], tiles=1),
 }
 
 

@@ -2,18 +2,20 @@
 
 Takes expanded pipelines. A copy from memory to memory of more elements than a vector has goes in vectors
 along the innermost dimension, which both sides must have in multiples of the lanes (dataflowir spec 3.7.1).
-Any other copy becomes loops over its dimensions, with full vectors and a short one at the end of each row.
+Any other copy becomes loops over its dimensions. Rows go in as few pieces of one size as whole vectors would
+take, because a loop over equal pieces is one request to the memories, with one latency. Where equal pieces
+do not come out even, neighbours overlap: what two of them hold is written twice, with the same value.
+Where not even that fits the rows, whole vectors and a short one at the end are copies of their own.
 
 Before (64 lanes)::
 
-    data_transfer from %p[%i, 0] size [4, 100] to %b[0, 0] size [4, 100]
+    data_transfer from %p[%i, 0] size [4, 127] to %b[0, 0] size [4, 127]
 
 After::
 
-    scf.for %r = %c0 to %c4 step %c1 {
-      data_transfer from %p[%i + %r, 0] size [1, 64] to %b[%r, 0] size [1, 64]
-      data_transfer from %p[%i + %r, 64] size [1, 36] to %b[%r, 64] size [1, 36]
-    }
+    scf.for %r = %c0 to %c4 step %c1 { scf.for %v = %c0 to %c2 step %c1 {
+      data_transfer from %p[%i + %r, %v * 63] size [1, 64] to %b[%r, %v * 63] size [1, 64]
+    } }
 
 >>> from dfsched.passes.examples import example
 >>> example("split-transfers", '''
@@ -24,10 +26,13 @@ After::
 %c2 = arith.constant 2 : index
 %c1 = arith.constant 1 : index
 scf.for %arg0 = %c0 to %c2 step %c1 {
-  ktdf.data_transfer from %x[%arg0, 0] size [1, 64] to %y[%arg0, 0] size [1, 64] :
-      memref<2x100xf16, "DDR">, memref<2x100xf16, "L1">
-  ktdf.data_transfer from %x[%arg0, 64] size [1, 36] to %y[%arg0, 64] size [1, 36] :
-      memref<2x100xf16, "DDR">, memref<2x100xf16, "L1">
+  %c0_0 = arith.constant 0 : index
+  %c2_1 = arith.constant 2 : index
+  %c1_2 = arith.constant 1 : index
+  scf.for %arg1 = %c0_0 to %c2_1 step %c1_2 {
+    ktdf.data_transfer from %x[%arg0, %arg1 * 50] size [1, 50] to %y[%arg0, %arg1 * 50] size [1,
+        50] : memref<2x100xf16, "DDR">, memref<2x100xf16, "L1">
+  } {loop_type = #ktdf.loop_type<parallel_loop>}
 } {loop_type = #ktdf.loop_type<parallel_loop>}
 """
 
@@ -36,7 +41,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from dfsched.dialects.ktdf import Cell, DataTransfer, LoopKind
 from dfsched.passes import build
@@ -53,6 +58,20 @@ __all__ = ["PASS", "run"]
 
 Walk = tuple[int, int, int]
 """A dimension of the source, the one of the destination that goes with it, and their extent."""
+
+
+@frozen
+class _Pieces:
+    """Parts of a row: how many, the distance of their starts, and the elements of each."""
+
+    trips: int
+    step: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The first element behind them."""
+        return (self.trips - 1) * self.step + self.size
 
 
 def run(module: Module, context: PassContext) -> Module:
@@ -118,17 +137,29 @@ def _copies(
         _copies(op, walks, lanes, at(Dim(len(variables))), (*variables, variable), inner, depth + 1)
         _loop(emitter, extent, variable, inner)
         return
-    trips, rest = divmod(extent, lanes)
-    if trips == 1:
-        emitter.operations.append(_vector(op, walks, at(Const(0)), variables, lanes))
-    elif trips:
+    pieces = _equal_pieces(extent, lanes) or _Pieces(extent // lanes, lanes, lanes)
+    if pieces.trips == 1:
+        emitter.operations.append(_vector(op, walks, at(Const(0)), variables, pieces.size))
+    else:
         variable = BlockArgument(INDEX)
         inner = Emitter(op.location)
-        place = at(Dim(len(variables)) * lanes)
-        inner.operations.append(_vector(op, walks, place, (*variables, variable), lanes))
-        _loop(emitter, trips, variable, inner)
-    if rest:
-        emitter.operations.append(_vector(op, walks, at(Const(trips * lanes)), variables, rest))
+        place = at(Dim(len(variables)) * pieces.step)
+        inner.operations.append(_vector(op, walks, place, (*variables, variable), pieces.size))
+        _loop(emitter, pieces.trips, variable, inner)
+    if pieces.end < extent:
+        emitter.operations.append(_vector(op, walks, at(Const(pieces.end)), variables, extent - pieces.end))
+
+
+def _equal_pieces(extent: int, lanes: int) -> _Pieces | None:
+    """The smallest equal pieces that cover exactly a row, no more of them than whole vectors would take."""
+    trips = -(-extent // lanes)
+    if trips == 1:
+        return _Pieces(1, extent, extent)
+    for size in range(-(-extent // trips), lanes + 1):
+        step, rest = divmod(extent - size, trips - 1)
+        if not rest and step <= size:
+            return _Pieces(trips, step, size)
+    return None
 
 
 def _loop(emitter: Emitter, trips: int, variable: BlockArgument, body: Emitter) -> None:
