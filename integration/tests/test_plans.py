@@ -345,13 +345,14 @@ CENTRED = """%low = arith.constant 0xFC00 : f16
 %z = arith.subf %a, %mb : T"""
 
 
-def test_rows_that_are_no_whole_vectors_are_copied_by_the_tile() -> None:
-    """Full vectors and the rest of every row: two requests a tile, not two a row."""
-    made = compiled(kernel((8, 200), CENTRED, "a"), tile_sizes=4)
+@pytest.mark.parametrize(("columns", "requests"), [(200, 1), (127, 1), (191, 2)])
+def test_rows_that_are_no_whole_vectors_are_copied_by_the_tile(columns: int, requests: int) -> None:
+    """Equal pieces of all rows are one request a tile, full vectors and a rest of every row two; none a row."""
+    made = compiled(kernel((8, columns), CENTRED, "a"), tile_sizes=4)
     cycles(made)
     units = [op for m in made.dataflow_ir.values() for op in m.walk() if isinstance(op, ProgramUnit)]
     counts = sorted(sum(isinstance(o, CompositeLoadAndStore) for o in unit.walk()) for unit in units)
-    assert counts[-2:] == [2, 2]
+    assert counts[-2:] == [requests, requests]
     for unit in units:
         for loop in (op for op in unit.walk() if isinstance(op, scf.For)):
             inside = [op for op in loop.walk() if isinstance(op, scf.For)]
