@@ -3,7 +3,8 @@
 Control flow of an image never depends on vector data, so what each unit does can be listed without simulating
 anything: accesses with their bytes, sends and receives with where the value comes from, signals. Those lists and
 the rules of queues, signals and copies give a partial order. `meaning` is equal for two images exactly if their units
-do the same accesses and exchanges, and every two accesses that conflict are ordered the same way in both.
+do the same accesses and exchanges, and every two accesses that conflict are ordered the same way in both. Units and
+register memories are known by name: their numbers differ between two images of one kernel where one exchanges less.
 
 Nothing of the simulator is used.
 """
@@ -27,6 +28,13 @@ Value: TypeAlias = int
 """A number that stands for how a vector was computed; equal only for equal computations."""
 MemoryKey: TypeAlias = tuple[str, int, int]
 """Kind, core and corelet; -1 where there is one for all."""
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""From the first byte to behind the last one."""
+UnitName: TypeAlias = str
+
+
+_REGISTER = "register "
+"""Begins the kind of memories that only their unit accesses."""
 
 
 class Stuck(Exception):
@@ -38,7 +46,7 @@ class Access:
     """Bytes read or written (as sorted, disjoint ranges), and of what is written how it was computed."""
 
     memory: MemoryKey
-    ranges: tuple[tuple[int, int], ...]
+    ranges: Ranges
     writing: bool
     value: Value = 0
 
@@ -52,24 +60,24 @@ class Copy:
 
 @attrs.frozen
 class Send:
-    other: int
+    other: str
     value: Value
 
 
 @attrs.frozen
 class Receive:
-    other: int
+    other: str
 
 
 @attrs.frozen
 class Signal:
-    other: int
+    other: str
     after_copies: bool
 
 
 @attrs.frozen
 class Wait:
-    other: int
+    other: str
 
 
 Event: TypeAlias = Access | Copy | Send | Receive | Signal | Wait
@@ -94,13 +102,16 @@ class _Reader:
         self.scalars = dict(enumerate(parameters))
         self.vectors: dict[int, Value] = {}
         self.views: dict[int, tuple[int, int, im.View]] = {}
-        self.register_memory: dict[tuple[int, int], Value] = {}
-        self.received: dict[int, int] = defaultdict(int)
+        self.register_memory: dict[tuple[str, int], Value] = {}  # by byte
+        self.received: dict[UnitName, int] = defaultdict(int)
         self.events: list[Event] = []
         self.loads = 0
 
     def column(self, index: int) -> int:
         return self.cells[self.program.cell(self.row, index)]
+
+    def partner(self, index: int) -> UnitName:
+        return self.image.units[self.column(index)].name
 
     def run(self) -> list[Event]:
         for instruction in steps(self.program.code, self.scalars, self.column):
@@ -131,24 +142,23 @@ class _Reader:
                 pair = (Access(key, merged(ranges), False), Access(to_key, merged(to_ranges), True, lanes))
                 self.events.append(Copy(pair))
             case im.Send():
-                self.events.append(Send(self.column(i.unit), self.vectors[i.source]))
+                self.events.append(Send(self.partner(i.unit), self.vectors[i.source]))
             case im.Receive():
-                other = self.column(i.unit)
+                other = self.partner(i.unit)
                 self.events.append(Receive(other))
                 self.vectors[i.dst] = hash(("received", other, self.received[other], i.element, i.lanes))
                 self.received[other] += 1
             case im.SyncSend():
-                self.events.append(Signal(self.column(i.unit), i.wait))
+                self.events.append(Signal(self.partner(i.unit), i.wait))
             case im.SyncReceive():
-                self.events.append(Wait(self.column(i.unit)))
+                self.events.append(Wait(self.partner(i.unit)))
             case im.CallOpaque():
                 called = self.image.opaques[i.descriptor]
-                read = tuple(
-                    self.register_memory.get((called.memory, o.offset_bytes), 0) for o in called.inputs
-                )
+                registers = self.image.memories[called.memory].name
+                read = tuple(self._from_registers(registers, _lanes_at(o)) for o in called.inputs)
                 for output in called.outputs:
                     made = hash((called.function, called.parameters, output.name, read))
-                    self.register_memory[called.memory, output.offset_bytes] = made
+                    self._to_registers(registers, _lanes_at(output), made)
             case _:
                 self._compute(i)
 
@@ -176,9 +186,7 @@ class _Reader:
         if target is not None:
             self.vectors[target] = hash(tuple(parts))
 
-    def _bytes(
-        self, register: int, generator: int, side_number: int
-    ) -> tuple[MemoryKey, tuple[tuple[int, int], ...]]:
+    def _bytes(self, register: int, generator: int, side_number: int) -> tuple[MemoryKey, Ranges]:
         """The memory, and the byte range of every element in the order of lanes."""
         memory_index, start, view = self.views[register]
         memory = self.image.memories[memory_index]
@@ -201,26 +209,42 @@ class _Reader:
                 at = start + element * width
                 ranges.append((at, at + width))
         if memory.memory_class is im.MemoryClass.REGISTER:
-            return (f"register {memory_index}", -1, -1), tuple(ranges)
+            return (f"{_REGISTER}{memory.name}", -1, -1), tuple(ranges)
         if memory.memory_class is im.MemoryClass.GLOBAL:
             return (memory.kind, -1, -1), tuple(ranges)
         return (memory.kind, memory.core, memory.corelet), tuple(ranges)
 
-    def _load(self, key: MemoryKey, ranges: tuple[tuple[int, int], ...]) -> Value:
-        if key[0].startswith("register "):
-            return self.register_memory.get((int(key[0].split()[1]), ranges[0][0]), 0)
+    def _from_registers(self, memory: str, ranges: Ranges) -> Value:
+        """What stands in the bytes, whether one store or several left it there."""
+        cells = (self.register_memory.get((memory, at), 0) for low, high in ranges for at in range(low, high))
+        return hash(tuple(cells))
+
+    def _to_registers(self, memory: str, ranges: Ranges, value: Value) -> None:
+        for lane, (low, high) in enumerate(ranges):
+            for at in range(low, high):
+                self.register_memory[memory, at] = hash((value, lane, at - low))
+
+    def _load(self, key: MemoryKey, ranges: Ranges) -> Value:
+        if key[0].startswith(_REGISTER):
+            return self._from_registers(key[0].removeprefix(_REGISTER), ranges)
         self.events.append(Access(key, merged(ranges), False))
         self.loads += 1
         return hash((key, ranges, self.loads))
 
-    def _store(self, key: MemoryKey, ranges: tuple[tuple[int, int], ...], value: Value) -> None:
-        if key[0].startswith("register "):
-            self.register_memory[int(key[0].split()[1]), ranges[0][0]] = value
+    def _store(self, key: MemoryKey, ranges: Ranges, value: Value) -> None:
+        if key[0].startswith(_REGISTER):
+            self._to_registers(key[0].removeprefix(_REGISTER), ranges, value)
         else:
             self.events.append(Access(key, merged(ranges), True, hash((value, ranges))))
 
 
-def merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _lanes_at(operand: im.OpaqueOperand) -> Ranges:
+    width = operand.element.storage_bits // 8
+    start = operand.offset_bytes
+    return tuple((start + lane * width, start + (lane + 1) * width) for lane in range(operand.lanes))
+
+
+def merged(ranges: Sequence[tuple[int, int]]) -> Ranges:
     """Sorted ranges; those that touch or overlap become one."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
@@ -330,19 +354,20 @@ def _compare(predicate: im.Predicate, a: int, b: int) -> bool:
 # -- launches
 
 
-def launches(image: im.Image, cells: Sequence[int]) -> Iterator[dict[int, list[Event]]]:
-    """The events of every unit, for each program that the coordinator launches."""
+def launches(image: im.Image, cells: Sequence[int]) -> Iterator[dict[UnitName, list[Event]]]:
+    """The events of every unit, in the order of names, for each program that the coordinator launches."""
     scalars: dict[int, int] = {}
     first = image.coordinator.first_cell
     for i in steps(image.coordinator.code, scalars, lambda column: cells[first + column]):
         assert isinstance(i, im.Launch)
         program = image.programs[i.program]
         parameters = [scalars[i.first + k] for k in range(len(program.parameters))]
-        yield {
-            unit: _Reader(image, cells, part, row, parameters).run()
+        found = {
+            image.units[unit].name: _Reader(image, cells, part, row, parameters).run()
             for part in program.unit_programs
             for row, unit in enumerate(part.units)
         }
+        yield dict(sorted(found.items()))
 
 
 # -- order
@@ -382,12 +407,12 @@ class _Graph:
         return found
 
 
-def _graph(image: im.Image, events: dict[int, list[Event]]) -> _Graph:
+def _graph(image: im.Image, events: dict[UnitName, list[Event]]) -> _Graph:
     graph = _Graph()
-    sends: dict[tuple[int, int], list[int]] = defaultdict(list)
-    receives: dict[tuple[int, int], list[int]] = defaultdict(list)
-    signals: dict[tuple[int, int], list[int]] = defaultdict(list)
-    waits: dict[tuple[int, int], list[int]] = defaultdict(list)
+    sends: dict[tuple[UnitName, UnitName], list[int]] = defaultdict(list)
+    receives: dict[tuple[UnitName, UnitName], list[int]] = defaultdict(list)
+    signals: dict[tuple[UnitName, UnitName], list[int]] = defaultdict(list)
+    waits: dict[tuple[UnitName, UnitName], list[int]] = defaultdict(list)
     for unit, mine in events.items():
         last: int | None = None
         copied: list[int] = []
@@ -414,11 +439,12 @@ def _graph(image: im.Image, events: dict[int, list[Event]]) -> _Graph:
                 case Wait(other=other):
                     last = graph.add(last)
                     waits[other, unit].append(last)
-    depths = {(fifo.source, fifo.target): fifo.depth for fifo in image.fifos}
+    names = [unit.name for unit in image.units]
+    depths = {(names[fifo.source], names[fifo.target]): fifo.depth for fifo in image.fifos}
     for made, taken in ((sends, receives), (signals, waits)):
         for key in made.keys() | taken.keys():
             if len(made[key]) != len(taken[key]):
-                raise Stuck(f"{len(made[key])} from unit {key[0]} to {key[1]}, and {len(taken[key])} taken")
+                raise Stuck(f"{len(made[key])} from {key[0]} to {key[1]}, and {len(taken[key])} taken")
             for earlier, later in zip(made[key], taken[key], strict=True):
                 graph.before[later].append(earlier)
     for key, nodes in sends.items():
@@ -451,7 +477,7 @@ def _overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool
 class LaunchMeaning:
     """What the units do, and the conflicting accesses with the first before the second (else unordered)."""
 
-    events: tuple[tuple[int, tuple[Event, ...]], ...]
+    events: tuple[tuple[UnitName, tuple[Event, ...]], ...]
     ordered: frozenset[tuple[int, int]]
     unordered: frozenset[tuple[int, int]]
 

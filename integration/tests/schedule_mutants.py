@@ -2,8 +2,9 @@
 
 - each signal dropped (of one that goes one way, each half, and both), and each choice of a buffer by phase turned by one for one of those that use the buffer
   (turned for all of them it would only rename the copies), in the IR before units are separated;
-- each pair of neighbouring sends on one FIFO exchanged, and each start address that a unit uses moved by one stick,
-  in the image.
+- each pair of neighbouring sends on one FIFO exchanged, in DataflowIR: two sends of an image may well have one source
+  register, and what is sent is not known from its number;
+- each start address that a unit uses moved by one stick, in the image.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import ktir
 from dfsched import image as im
 from dfsched.codegen import generate
 from dfsched.codegen.build import BuiltImage
-from dfsched.dialects import ktdf, ktdf_lowering
+from dfsched.dialects import dataflow, ktdf, ktdf_lowering, uniform
 from dfsched.passes.base import PassContext
 from dfsched.passes.ir_tools import rewrite_blocks
 from dfsched.pipeline import pipeline, run_pipeline
@@ -44,8 +45,11 @@ def mutants(compiled: dfsched.Compiled) -> Iterator[Mutant]:
     for number, ((op, *_), _) in enumerate(_places(lowered)):
         what = "phase" if isinstance(op, ktdf.SelectMemref) else "signal"
         yield Mutant(f"{what} {number} dropped or swapped", partial(_relowered, compiled, lowered, number))
+    dataflow_ir = compiled.passes[-1].module
+    for number, _ in enumerate(_neighbouring_sends(dataflow_ir)):
+        yield Mutant(f"sends {number} exchanged", partial(_exchanged, compiled, dataflow_ir, number))
     built = compiled.generated.built
-    for what, image in (*_exchanged_sends(built.image), *_moved_addresses(built.image)):
+    for what, image in _moved_addresses(built.image):
         yield Mutant(what, partial(attrs.evolve, built, image=image))
 
 
@@ -107,10 +111,62 @@ def _relowered(compiled: dfsched.Compiled, lowered: Module, number: int) -> Buil
     rest = passes[names.index(LOWERED) + 1 :]
     try:
         results = run_pipeline(module, PassContext(compiled.architecture, compiled.options), rest)
-        files = split(results[-1].module)
+    except (dfsched.DfschedError, ktir.KtirError):
+        return None
+    return _generated(compiled, results[-1].module)
+
+
+def _generated(compiled: dfsched.Compiled, dataflow_ir: Module) -> BuiltImage | None:
+    try:
+        files = split(dataflow_ir)
         return generate(files, compiled.source, compiled.kernel, compiled.architecture).built
     except (dfsched.DfschedError, ktir.KtirError):
         return None
+
+
+def _neighbouring_sends(module: Module) -> list[tuple[dataflow.Send, dataflow.Send]]:
+    """Pairs of sends to one unit in one block, with neither another one nor a loop or condition in between."""
+    found: list[tuple[dataflow.Send, dataflow.Send]] = []
+    uses = DefUse(module)
+
+    def target(unit: ktir.Value) -> tuple[ktir.Value, ...]:
+        """What tells the unit: a value, or the table in which every executing unit finds its own."""
+        query = uses.definer(unit)
+        table = uses.definer(query.map) if isinstance(query, uniform.QueryMap) else None
+        return table.operands if isinstance(table, uniform.DefImmutableMapping) else (unit,)
+
+    def collect(operations: Sequence[ktir.Operation]) -> Sequence[ktir.Operation]:
+        last: dict[tuple[ktir.Value, ...], dataflow.Send] = {}
+        for op in operations:
+            if isinstance(op, dataflow.Send):
+                fifo = target(op.unit)
+                if fifo in last:
+                    found.append((last[fifo], op))
+                last[fifo] = op
+            elif op.regions:
+                last.clear()
+        return operations
+
+    rewrite_blocks(module, collect)
+    return found
+
+
+def _exchanged(compiled: dfsched.Compiled, module: Module, number: int) -> BuiltImage | None:
+    """The image where the first of two sends is done right behind the second."""
+    first, second = _neighbouring_sends(module)[number]
+
+    def rewrite(operations: Sequence[ktir.Operation]) -> list[ktir.Operation]:
+        result: list[ktir.Operation] = []
+        for op in operations:
+            if op is not first:
+                result.append(op)
+            if op is second:
+                result.append(first)
+        return result
+
+    changed = rewrite_blocks(module, rewrite)
+    assert isinstance(changed, Module)
+    return _generated(compiled, changed)
 
 
 def with_program(image: im.Image, number: int, new: im.UnitProgram) -> im.Image:
@@ -123,28 +179,6 @@ def with_program(image: im.Image, number: int, new: im.UnitProgram) -> im.Image:
         programs.append(attrs.evolve(program, unit_programs=tuple(parts[:count])))
         parts = parts[count:]
     return attrs.evolve(image, programs=tuple(programs))
-
-
-def _exchanged_sends(image: im.Image) -> Iterator[tuple[str, im.Image]]:
-    for number, program in enumerate(image.unit_programs):
-        last: dict[int, int] = {}
-        for index, i in enumerate(program.code):
-            match i:
-                case im.Send(unit=unit):
-                    if unit in last:
-                        first = program.code[last[unit]]
-                        assert isinstance(first, im.Send)
-                        code = list(program.code)
-                        code[last[unit]] = attrs.evolve(first, source=i.source)
-                        code[index] = attrs.evolve(i, source=first.source)
-                        changed = attrs.evolve(program, code=tuple(code))
-                        what = f"sends {last[unit]} and {index} of {program.label} exchanged"
-                        yield what, with_program(image, number, changed)
-                    last[unit] = index
-                case im.For() | im.EndFor() | im.Branch() | im.BranchIfZero():
-                    last.clear()
-                case _:
-                    pass
 
 
 def _moved_addresses(image: im.Image) -> Iterator[tuple[str, im.Image]]:

@@ -7,7 +7,7 @@ image (`happens_before`) finds the same accesses and the same order of all that 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from happens_before import LaunchMeaning, Stuck, meaning
 from schedule_mutants import Mutant, mutants
+from schedule_programs import CREDITS, PINS, PROGRAMS
 
 import dfsched
 import ktir
@@ -24,41 +25,16 @@ from spyrert.errors import SpyreError
 from spyrert.spyrecode import ArgumentInputs, HostInputs, PayloadKind, assemble, evaluate
 from spyresim import run_device
 from spyresim.errors import SpyresimError
-from spyresim.testing.random_kernels import Operand, RandomKernel, Step
 
 Array = np.ndarray[Any, Any]
 
-
-def _kernel(steps: tuple[Step, ...], operands: tuple[Operand, ...], **more: Any) -> RandomKernel:
-    settings = {"dtype": "f16", "block": (2, 256), "grid": (2,), "fused": True, "loop": True, "shift": False}
-    return RandomKernel(steps=steps, operands=operands, **{**settings, **more})
-
-
-FULL, ROW, COLUMN = Operand((True, True)), Operand((False, True)), Operand((True, False))
-PROGRAMS = {
-    "add": _kernel((Step("add", 0, 1),), (FULL, FULL)),
-    "chain": _kernel((Step("mul", 0, 1), Step("sub", 2, 0), Step("max", 3, 1)), (FULL, FULL)),
-    "unfused": _kernel((Step("mul", 0, 1), Step("sub", 2, 0)), (FULL, FULL), fused=False),
-    "square": _kernel((Step("mul", 0, 0),), (FULL,)),
-    "row": _kernel((Step("mul", 0, 1),), (FULL, ROW)),
-    "column": _kernel((Step("mul", 0, 1),), (FULL, COLUMN)),
-    "outer": _kernel((Step("mul", 0, 1), Step("add", 2, 0)), (ROW, COLUMN)),
-    "ragged": _kernel((Step("mul", 0, 1), Step("sub", 2, 1)), (FULL, ROW), block=(2, 130)),
-    "shifted": _kernel((Step("sub", 0, 1),), (FULL, ROW), shift=True),
-    "single": _kernel((Step("add", 0, 1), Step("min", 2, 0)), (FULL, FULL), dtype="f32"),
-}
-"""Ten programs, one for each way in which operands meet."""
-
-CREDITS = "credits"
-"""A further program, whose load and store units run ahead over three copies of every buffer."""
-PROGRAMS[CREDITS] = _kernel((Step("sub", 0, 1),), (FULL, FULL), block=(14, 128), grid=(1,), loop=False)
-PINS = {CREDITS: {"tile_sizes": (2, 2), "buffer_depths": 3, "instances": 1}}
+FULL_SAMPLE = 400
 
 
 @attrs.frozen(eq=False)
 class Subject:
     compiled: dfsched.Compiled
-    arguments: dict[str, Any]
+    arguments: dict[str, Array]
     expected: dict[str, Array]
 
     def outputs(self, built: BuiltImage) -> dict[str, Array]:
@@ -80,23 +56,30 @@ class Subject:
         spec = self.compiled.spyrecode.launch
         assert spec is not None
         arguments = tuple(ArgumentInputs(((number + 1) << 34,)) for number in range(len(spec.args)))
-        scalars = {name: value for name, value in self.arguments.items() if isinstance(value, int)}
-        inputs = HostInputs(arguments, scalars)
+        inputs = HostInputs(arguments, {})
         values = [evaluate(symbol.expr, inputs) // symbol.unit for symbol in built.symbols]
         return meaning(built.image, im.patch(built.image, values))
 
+    @cached_property
+    def right_meaning(self) -> tuple[LaunchMeaning, ...]:
+        return self.meaning(self.compiled.generated.built)
+
     def is_equivalent(self, built: BuiltImage) -> bool:
         try:
-            return self.meaning(built) == self.meaning(self.compiled.generated.built)
+            return self.meaning(built) == self.right_meaning
         except Stuck:
             return False
 
 
 def subject(name: str) -> Subject:
-    kernel = PROGRAMS[name]
-    pins: Mapping[str, object] = PINS.get(name, {})
-    compiled = dfsched.compile(ktir.parse(kernel.text), "spyre", dfsched.Options(pins=pins))
-    arguments = kernel.arguments(np.random.default_rng(7))
+    options = dfsched.Options(pins=PINS.get(name, {}))
+    compiled = dfsched.compile(ktir.parse(PROGRAMS[name]), "spyre", options)
+    spec = compiled.spyrecode.launch
+    assert spec is not None
+    random = np.random.default_rng(7)
+    arguments = {
+        arg.name: random.normal(0, 2, [int(n) for n in arg.shape]).astype(arg.dtype) for arg in spec.args
+    }
     expected = run_device(compiled.spyrecode, arguments, device=compiled.architecture).outputs
     return Subject(compiled, arguments, expected)
 
@@ -106,44 +89,67 @@ def subjects() -> dict[str, Subject]:
     return {name: subject(name) for name in PROGRAMS}
 
 
-def sampled(subjects: dict[str, Subject], count: int) -> Iterator[tuple[str, Mutant]]:
+KINDS = {"signal", "phase", "sends", "start"}
+
+
+def kind_of(mutant: Mutant) -> str:
+    return mutant.what.split(" ")[0]
+
+
+def enumerated(subjects: dict[str, Subject]) -> list[tuple[str, Mutant]]:
+    return [(name, mutant) for name, s in subjects.items() for mutant in mutants(s.compiled)]
+
+
+def sampled(subjects: dict[str, Subject], count: int) -> list[tuple[str, Mutant]]:
     """Mutants of all programs in an order drawn by a fixed seed, the first `count`."""
-    found = [(name, mutant) for name, s in subjects.items() for mutant in mutants(s.compiled)]
+    found = enumerated(subjects)
     random.Random(11).shuffle(found)
-    yield from found[:count]
+    return found[:count]
+
+
+def test_what_is_enumerated(subjects: dict[str, Subject]) -> None:
+    """More than the sample takes, of every kind; each program has signals, sends and starts to break."""
+    found = enumerated(subjects)
+    assert len(subjects) == 10
+    assert len(found) > FULL_SAMPLE
+    kinds = {name: {kind_of(m) for n, m in found if n == name} for name in subjects}
+    assert all(has >= KINDS - {"phase"} for has in kinds.values()), kinds
+    assert sum("phase" in has for has in kinds.values()) >= 5
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_reading_of_a_right_program(name: str, subjects: dict[str, Subject]) -> None:
     """Every two accesses that conflict are ordered; reading twice gives the same."""
     built = subjects[name].compiled.generated.built
-    found = subjects[name].meaning(built)
+    found = subjects[name].right_meaning
     assert found
     for launch in found:
         assert launch.ordered
         assert not launch.unordered
-    assert subjects[name].is_equivalent(built)
+    assert subjects[name].is_equivalent(built)  # read once more
     assert not subjects[name].is_noticed(built)
 
 
-@pytest.mark.sweep(default=40, full=400)
+@pytest.mark.sweep(default=30, full=FULL_SAMPLE)
 def test_mutants(subjects: dict[str, Subject], cases: int) -> None:
     """At least 95 % of those that are not equivalent are noticed; every kind of mutant is among them."""
     noticed, equivalent, missed = 0, [], []
     kinds = set()
-    for name, mutant in sampled(subjects, cases):
+    chosen = sampled(subjects, cases)
+    assert len(chosen) == cases
+    for name, mutant in chosen:
         built = mutant.make()
         if built is None:
             continue
-        kinds.add(mutant.what.split(" ")[0])
         if subjects[name].is_noticed(built):
             noticed += 1
+            kinds.add(kind_of(mutant))
         elif subjects[name].is_equivalent(built):
             equivalent.append(f"{name}: {mutant.what}")
         else:
             missed.append(f"{name}: {mutant.what}")
     assert noticed >= 0.95 * (noticed + len(missed)), missed
-    assert {"signal", "sends", "start"} <= kinds
+    assert kinds == KINDS
     assert len(equivalent) <= noticed // 2, equivalent
 
 
@@ -159,9 +165,10 @@ def test_every_credit_matters(subjects: dict[str, Subject]) -> None:
         assert not program.is_equivalent(built), mutant.what
 
 
-def test_what_is_noticed_is_not_equivalent(subjects: dict[str, Subject]) -> None:
+@pytest.mark.sweep(default=10, full=FULL_SAMPLE)
+def test_what_is_noticed_is_not_equivalent(subjects: dict[str, Subject], cases: int) -> None:
     """The two ways to judge a mutant agree: no wrong result, race or deadlock comes from an equal meaning."""
-    for name, mutant in sampled(subjects, 25):
+    for name, mutant in sampled(subjects, cases):
         built = mutant.make()
         if built is not None and subjects[name].is_noticed(built):
             assert not subjects[name].is_equivalent(built), f"{name}: {mutant.what}"
