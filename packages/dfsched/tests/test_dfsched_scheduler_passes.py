@@ -326,8 +326,12 @@ def test_pins() -> None:
     assert any("clipped to its trips: [4, 4]" in str(remark) for remark in made.remarks)
     nest, _ = compiled(tile_sizes=1, buffer_depths=1)
     assert (nest.tile_sizes, nest.buffer_depths, nest.sunk_loops) == ((1, 1), (1, 1, 1), 0)
-    nest, _ = compiled(**{"local_schedule_0[0].tile_sizes": [2, 2], "local_schedule_7[0].tile_sizes": [3, 3]})
+    nest, made = compiled(
+        **{"local_schedule_0[0].tile_sizes": [2, 2], "local_schedule_7[0].tile_sizes": [3, 3]}
+    )
     assert (nest.tile_sizes, nest.instance_loop, nest.instances) == ((2, 2), 0, 2)
+    (remark,) = made.remarks
+    assert "'local_schedule_7[0].tile_sizes' pins nothing; the nests are local_schedule_0[0]" in str(remark)
     nest, made = compiled(tile_sizes=(2, 2), loop_order=(1, 0))
     assert [
         op.attributes["ktdf.loop"].elements[1].value

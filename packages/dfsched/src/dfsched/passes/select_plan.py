@@ -4,9 +4,10 @@ Takes programs with three-stage pipelines. Leaves the attribute ``ktdf.plan`` on
 has pipelines, and marks what the plan speaks of: ``ktdf.nest`` on pipelines, ``ktdf.loop`` on their loops,
 ``ktdf.operand`` on the transfers of loads and stores. Fields pinned in the options override the policy's,
 in every nest, or in one (``"local_schedule_0[1].tile_sizes"``); what depends on a pinned field and is not
-pinned itself is decided again. Sizes beyond a trip count are clipped with a remark. A decision for which
-the pass that carries it out is not built is an error that names it. Nests for which the plan names parts
-are cut (`nest_parts`), and the plan on the program has an entry for each part.
+pinned itself is decided again. Sizes beyond a trip count are clipped with a remark, and there
+is one for a field of a nest that is not there. A decision for which the pass that carries it out is not
+built is an error that names it. Nests for which the plan names parts are cut (`nest_parts`), and the plan
+on the program has an entry for each part.
 
 After::
 
@@ -62,7 +63,21 @@ def run(module: Module, context: PassContext) -> Module:
         module, lambda program: findings.attempt(lambda op: _planned(op, context, free), program)
     )
     findings.check()
+    _report_unused_pins(new, context)
     return new
+
+
+def _report_unused_pins(planned: Module, context: PassContext) -> None:
+    """Warn about fields pinned in nests that are not there."""
+    programs = [op for op in planned.walk() if isinstance(op, func.Func) and PLAN in op.attributes]
+    nests = {p.symbol: len(Plan.from_attribute(p.attributes[PLAN]).nests) for p in programs}
+    for key in context.options.pins:
+        match = _PIN.fullmatch(key)
+        if not programs or match is None or match["program"] is None:
+            continue
+        if int(match["nest"]) >= nests.get(match["program"], 0):
+            known = ", ".join(f"{name}[{i}]" for name, count in nests.items() for i in range(count))
+            context.warn(programs[0].location, f"'{key}' pins nothing; the nests are {known}")
 
 
 def _in_module(module: Module, plan: Callable[[func.Func], func.Func]) -> Module:
@@ -131,6 +146,10 @@ def _plan(function: func.Func, context: PassContext, free: int) -> Plan:
     return attrs.evolve(plan, nests=nests)
 
 
+_PIN = re.compile(r"(?:(?P<program>[^\[]+)\[(?P<nest>\d+)\]\.)?(?P<field>\w+)")
+"""A field of all nests, or ``program[nest].field``."""
+
+
 @frozen
 class _Pins:
     """Fields given by hand, for all nests of a program and for single ones."""
@@ -145,7 +164,7 @@ class _Pins:
         everywhere: dict[str, object] = {}
         single: dict[int, dict[str, object]] = {}
         for key, value in pins.items():
-            match = re.fullmatch(r"(?:(?P<program>[^\[]+)\[(?P<nest>\d+)\]\.)?(?P<field>\w+)", key)
+            match = _PIN.fullmatch(key)
             name = key if match is None else match["field"]
             if match is None or name not in known:
                 raise ScheduleError.at(
