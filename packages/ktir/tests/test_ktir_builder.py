@@ -332,6 +332,25 @@ def test_equality_is_a_value_of_the_kernel() -> None:
     assert len({tile, one}) == 2
 
 
+def test_mistakes_with_dynamic_extents() -> None:
+    """What needs the extents says so where it is written; what does not need them is taken."""
+    k = Kernel("k")
+    x, y = (k.view(k.pointer(name), (8, 64), "f16") for name in "xy")
+    n = k.index("n")
+    v = x[0:n, :].load()
+    for wrong in (
+        lambda: v * 2,
+        lambda: v.sum(1),
+        lambda: v.reshape(64, 8),
+        lambda: v @ v,
+        lambda: k.map(lambda e: e * 2, v),
+    ):
+        with pytest.raises(BuilderError, match=r"tensor<\?(x64)?xf16> needs static extents here"):
+            wrong()
+    y[0:n, :].store(v + v)
+    assert "arith.addf" in text_of(k)
+
+
 def test_mistakes_with_loops() -> None:
     k = Kernel("k")
     start = k.full((2,), 0, "f16")

@@ -7,7 +7,7 @@ from typing import Self, TypeAlias
 
 from ktir.affine import Const
 from ktir.attributes import ArrayAttr, DenseArrayAttr, DictAttr, IntegerAttr, int_array
-from ktir.builder.emitter import BuilderError, Emitter, number, splat
+from ktir.builder.emitter import BuilderError, Emitter, number, splat, static_shape
 from ktir.builder.index import Index
 from ktir.dialects import arith, linalg, math, tensor
 from ktir.dialects.arith import CmpFPredicate, CmpIPredicate
@@ -293,8 +293,7 @@ class Tensor(Element):
 
     def _empty(self, shape: Sequence[int | None], element: Type | None = None) -> Value:
         type = TensorType(tuple(shape), element or self.element)
-        if not type.is_static:
-            raise BuilderError(f"a tensor of type {type} needs static extents here")
+        static_shape(type)
         key = ("empty", type)
         found = self.emitter.cached(key)
         if found is not None:
@@ -362,7 +361,7 @@ class Tensor(Element):
 
     def reshape(self, *shape: int) -> Tensor:
         """The same elements in row-major order with another static shape."""
-        source = self.tensor_type.static_shape()
+        source = static_shape(self.tensor_type)
         if _product(source) != _product(shape):
             raise BuilderError(f"cannot reshape {source} to {shape}")
         if source == shape:
@@ -398,7 +397,7 @@ class Tensor(Element):
 
         Without `start` it is zero, of the element type of the operands.
         """
-        a, b = self.tensor_type.static_shape(), other.tensor_type.static_shape()
+        a, b = static_shape(self.tensor_type), static_shape(other.tensor_type)
         if len(a) != len(b) or len(a) not in (2, 3) or a[-1] != b[-2] or a[:-2] != b[:-2]:
             raise BuilderError(f"shapes {a} and {b} do not fit a matrix product")
         shape = (*a[:-1], b[-1])

@@ -126,8 +126,16 @@ def _unsigned(value: int, type: Type) -> int:
     return value & ((1 << bit_width(type)) - 1)
 
 
+def static_shape(type: TensorType) -> tuple[int, ...]:
+    """The extents of a type; `BuilderError` if one of them is dynamic."""
+    if not type.is_static:
+        raise BuilderError(f"a tensor of type {type} needs static extents here")
+    return type.static_shape()
+
+
 def splat(value: bool | int | float, type: TensorType) -> DenseElementsAttr:
-    """``dense<value> : type``."""
+    """``dense<value> : type``; `BuilderError` if an extent is dynamic."""
+    static_shape(type)
     attribute = number(value, type.element)
     size = (bit_width(type.element) + 7) // 8
     match attribute:

@@ -17,7 +17,7 @@ from ktir.attributes import (
     int_array,
 )
 from ktir.builder.element import Combine, Element, Scalar, Tensor, as_type
-from ktir.builder.emitter import BuilderError, Emitter, caller_location, number, splat
+from ktir.builder.emitter import BuilderError, Emitter, caller_location, number, splat, static_shape
 from ktir.builder.index import Index
 from ktir.builder.view import Extent, View
 from ktir.dialects import linalg, scf, tensor
@@ -231,7 +231,7 @@ class Kernel:
         `shape` is that of the result (that of the first input if left out). In the function, `lane` gives the
         position.
         """
-        extents = tuple(shape) if shape is not None else inputs[0].tensor_type.static_shape()
+        extents = tuple(shape) if shape is not None else static_shape(inputs[0].tensor_type)
         arguments = [BlockArgument(t.element) for t in inputs]
         with self.emitter.block(owns_constants=True) as frame:
             value = function(*(Scalar(self.emitter, a) for a in arguments))
