@@ -87,6 +87,24 @@ def test_pack_and_unpack(folder: Path, tmp_path: Path, code: SpyreCode) -> None:
     assert call("unpack", tmp_path / "bad.spyrecode", tmp_path / "x").exit_code == 1
 
 
+def test_places_that_cannot_be_written(recorded: Path, tmp_path: Path) -> None:
+    """An error with the name of the place, not a traceback."""
+    packed, file = tmp_path / "add.spyrecode", tmp_path / "file"
+    assert call("pack", recorded, packed).exit_code == 0
+    file.write_text("")
+    for target, *command in (
+        (tmp_path / "missing" / "x.zip", "pack", recorded),
+        (tmp_path, "pack", recorded),
+        (file, "unpack", packed),
+        (file / "below", "unpack", packed),
+        (file / "below", "verify", recorded, "--save-output"),
+    ):
+        result = call(*command, target)
+        assert result.exit_code == 1
+        assert f"error: cannot write '{target}': " in result.stderr
+    assert [path.name for path in tmp_path.glob(".spyrecode-*")] == []
+
+
 @pytest.fixture
 def recorded(folder: Path) -> Path:
     a = np.arange(280, dtype=np.float16).reshape(4, 70)

@@ -57,6 +57,16 @@ def _diagnostics() -> Iterator[None]:
         sys.exit(1)
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A `path` that cannot be written is an error that names it; ends with exit code 1."""
+    try:
+        yield
+    except OSError as error:
+        click.echo(f"error: cannot write '{path}': {error.strerror}", err=True)
+        sys.exit(1)
+
+
 def _place(error: SpyreCodeError) -> Place | None:
     """Where in its file an error is, if the file can be read."""
     path = Path(error.path)
@@ -114,7 +124,9 @@ def inspect(directory: Path, as_json: bool, verify: str, lenient: bool) -> None:
 def pack_command(directory: Path, output: Path) -> None:
     """Write the artefact in DIRECTORY as the zip file OUTPUT."""
     with _diagnostics():
-        click.echo(pack(SpyreCode.read(directory), output))
+        code = SpyreCode.read(directory)
+        with _writing(output):
+            click.echo(pack(code, output))
 
 
 @main.command()
@@ -123,7 +135,9 @@ def pack_command(directory: Path, output: Path) -> None:
 def unpack(archive: Path, directory: Path) -> None:
     """Write the artefact of the zip file ARCHIVE into DIRECTORY."""
     with _diagnostics():
-        click.echo(SpyreCode.read(archive).write(directory))
+        code = SpyreCode.read(archive)
+        with _writing(directory):
+            click.echo(code.write(directory))
 
 
 @main.command()
@@ -203,9 +217,10 @@ def verify(
         with Runtime(factory) as runtime:
             outputs, problems = verification.verify(runtime, code, values, rtol, atol, exact)
         if save_output is not None:
-            save_output.mkdir(parents=True, exist_ok=True)
-            for index, array in outputs.items():
-                np.save(save_output / f"output{index}.npy", array)
+            with _writing(save_output):
+                save_output.mkdir(parents=True, exist_ok=True)
+                for index, array in outputs.items():
+                    np.save(save_output / f"output{index}.npy", array)
         for problem in problems:
             click.echo(f"{directory}: error: {problem}", err=True)
         if problems:
