@@ -310,6 +310,13 @@ def test_copies_between_two_devices() -> None:
     assert "copy 1: cpu:0 -> cpu:1\n  96 bytes from" in schedule.explain()
 
 
+def test_readers_on_every_device() -> None:
+    """A kernel over several devices reads the buffers of each of them, and says so."""
+    schedule = rangeify.schedule(Tensor(array(4, 6)).shard(("cpu:0", "cpu:1"), axis=0) * 2)
+    assert [type(i) for i in schedule.items] == [Copy, Copy, Kernel]
+    assert schedule.explain().count("stored because it is a copy from cpu; read by 2") == 2
+
+
 def test_the_same_device_and_mixed_devices() -> None:
     """checklist 64."""
     x = Tensor(array(4), device="cpu:0")

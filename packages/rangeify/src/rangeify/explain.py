@@ -6,7 +6,7 @@ import math
 
 from rangeify.classes import by_class
 from rangeify.kernels import loops_of
-from rangeify.schedule_types import Copy, Kernel, Schedule
+from rangeify.schedule_types import Copy, Kernel, Schedule, loaded_slots
 from uopgraph import GroupOp, Ops, UOp, dtypes, infix, viz
 
 
@@ -77,11 +77,14 @@ def readers_of(schedule: Schedule, number: int, buffer: int) -> tuple[int, ...]:
     found = []
     for i in range(number + 1, len(schedule.items)):
         item = schedule.items[i]
-        reads = (item.source,) if isinstance(item, Copy) else item.reads
-        writes = item.destination if isinstance(item, Copy) else item.buffers[0]
+        if isinstance(item, Copy):
+            reads, writes = {item.source}, {item.destination}
+        else:
+            reads = {launch[s] for launch in item.launches for s in loaded_slots(item.body)}
+            writes = {launch[0] for launch in item.launches}
         if buffer in reads:
             found.append(i)
-        if buffer == writes:
+        if buffer in writes:
             break
     return tuple(found)
 
