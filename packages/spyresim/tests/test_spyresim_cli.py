@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,15 @@ class TestRun:
         np.save("expected.npy", A[3:99] + B)
         for path, extra in (("out", []), ("out/shifted_add", ["--level", "dataflow"])):
             result = call("run", path, *ARGUMENTS, *extra, "--expect", "c=expected.npy")
+            assert result.exit_code == 0, result.output
+        device = (files("dfsched") / "devices" / "sample.mlir").read_text()
+        Path("own.mlir").write_text(device.replace("@sample_device", "@own"))
+        dfsched.compile(ktir.load("add.mlir"), "own.mlir").write("own/shifted_add")
+        for extra in (["--level", "dataflow"], ["--time-only"], []):
+            result = call("run", "own", *ARGUMENTS, *extra)
+            assert result.exit_code == 2
+            assert "the launch spec is for device 'own'" in result.stderr
+            result = call("run", "own", *ARGUMENTS, *extra, "--device", "own.mlir")
             assert result.exit_code == 0, result.output
         refused = call("run", "out", "--level", "ktir")
         assert refused.exit_code == 2

@@ -79,14 +79,13 @@ def run_dataflow(
     if isinstance(compiled, Compiled):
         modules = compiled.dataflow_ir if module is None else {GLOBAL: module}
         files, spec = DataflowFiles.of(modules), compiled.spyrecode.launch
-        architecture = compiled.architecture
+        device = compiled.architecture if device is None else device
         buffers = constant_buffers(compiled.source, compiled.kernel)
     else:
         folder = Path(compiled)
         files, spec = DataflowFiles.load(folder), _read_spec(folder / LAUNCH_SPEC)
-        architecture = architecture_of(spec)
-    if device is not None:
-        architecture = device if isinstance(device, Architecture) else load_architecture(device)
+        device = architecture_of(spec) if device is None else device
+    architecture = device if isinstance(device, Architecture) else load_architecture(device)
     if spec is None:
         raise UnsupportedError("DataflowIR without a launch spec")
     options = options or EngineOptions()
