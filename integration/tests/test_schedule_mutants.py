@@ -130,7 +130,7 @@ def test_the_reading_of_a_right_program(name: str, subjects: dict[str, Subject])
     assert not subjects[name].is_noticed(built)
 
 
-@pytest.mark.sweep(default=30, full=FULL_SAMPLE)
+@pytest.mark.sweep(default=24, full=FULL_SAMPLE)
 def test_mutants(subjects: dict[str, Subject], cases: int) -> None:
     """At least 95 % of those that are not equivalent are noticed; every kind of mutant is among them."""
     noticed, equivalent, missed = 0, [], []
@@ -165,7 +165,7 @@ def test_every_credit_matters(subjects: dict[str, Subject]) -> None:
         assert not program.is_equivalent(built), mutant.what
 
 
-@pytest.mark.sweep(default=10, full=FULL_SAMPLE)
+@pytest.mark.sweep(default=6, full=200)
 def test_what_is_noticed_is_not_equivalent(subjects: dict[str, Subject], cases: int) -> None:
     """The two ways to judge a mutant agree: no wrong result, race or deadlock comes from an equal meaning."""
     for name, mutant in sampled(subjects, cases):
