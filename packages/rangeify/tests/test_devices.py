@@ -317,6 +317,16 @@ def test_readers_on_every_device() -> None:
     assert schedule.explain().count("stored because it is a copy from cpu; read by 2") == 2
 
 
+def test_devices_that_are_no_sequence_of_names() -> None:
+    """One name is not taken for the names of its letters."""
+    x = Tensor(array(4, 5))
+    for wrong in ("cpu:0", 3):
+        with pytest.raises(DeviceError, match="not a sequence of names of devices: "):
+            x.shard(wrong, axis=1)  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="not a sequence of names of devices: 5"):
+        x.to(5)  # type: ignore[arg-type]
+
+
 def test_the_same_device_and_mixed_devices() -> None:
     """checklist 64."""
     x = Tensor(array(4), device="cpu:0")

@@ -7,7 +7,7 @@ Nothing is computed when an expression is written. ``bool``, ``int``, ``float``,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, cast
 from weakref import WeakValueDictionary
 
@@ -710,6 +710,8 @@ def _mask(key: Any, device: Any) -> UOp | None:
 
 def _several(devices: Sequence[str]) -> tuple[str, ...]:
     """The names of several devices, each once."""
+    if isinstance(devices, str) or not isinstance(devices, Iterable):
+        raise DeviceError(f"not a sequence of names of devices: {devices!r}", ())
     names = tuple(devices)
     if not names or len(set(names)) < len(names) or not all(isinstance(d, str) for d in names):
         raise DeviceError(f"not the names of different devices: {list(names)!r}", names)
