@@ -332,12 +332,38 @@ def test_pins() -> None:
     assert (nest.tile_sizes, nest.instance_loop, nest.instances) == ((2, 2), 0, 2)
     (remark,) = made.remarks
     assert "'local_schedule_7[0].tile_sizes' pins nothing; the nests are local_schedule_0[0]" in str(remark)
-    nest, made = compiled(tile_sizes=(2, 2), loop_order=(1, 0))
+    nest, made = compiled(tile_sizes=(1, 1), buffer_depths=1_000_000)
+    assert nest.buffer_depths == (32, 32, 32)
+    assert any("buffer depths [1000000, 1000000, 1000000]" in str(remark) for remark in made.remarks)
+    nest, made = compiled(tile_sizes=2, loop_order=(1, 0))
     assert [
         op.attributes["ktdf.loop"].elements[1].value
         for op in made.schedule_ir.walk()
         if "ktdf.loop" in op.attributes
     ][:2] == [1, 0]
+
+
+def test_more_copies_than_the_scratchpad_holds() -> None:
+    """Refused with the numbers, before thousands of buffers are placed."""
+    text = BLEND
+    for old, new in (
+        ("grid = [4, 2]", "grid = [1, 1]"),
+        ("-d0 + 31", "-d0 + 65535"),
+        ("-d0 + 7", "-d0 + 65535"),
+        ("[32, 512]", "[65536, 512]"),
+        ("<32x512x", "<65536x512x"),
+        ("<8x256x", "<65536x256x"),
+        ("constant 65536", f"constant {1 << 27}"),
+        ("constant 32768", f"constant {1 << 26}"),
+    ):
+        text = text.replace(old, new)
+    module = ktir.parse(text)
+    options = dfsched.Options(pins={"tile_sizes": (1, 1), "buffer_depths": 100_000})
+    with pytest.raises(
+        dfsched.ScheduleError,
+        match=r"100000 copies of the buffer of operand 0 need [\d.]+ MiB of \w+, [\d.]+",
+    ):
+        dfsched.compile(module, "sample", options)
 
 
 # -- routes

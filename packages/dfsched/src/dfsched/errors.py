@@ -47,7 +47,7 @@ def require(function: str, argument: str, value: object, *classes: type) -> None
     """`CallError` unless a value is of one of the classes."""
     if not isinstance(value, classes):
         names = ["None" if c is NoneType else c.__name__ for c in classes]
-        raise CallError(function, argument, " or ".join(names), f"a {type(value).__name__}")
+        raise CallError(function, argument, " or ".join(names), type(value).__name__)
 
 
 @frozen(str=False)

@@ -21,7 +21,7 @@ from dfsched.architecture import Architecture, kind_text
 from dfsched.plan import NestFacts, NestPlan, OperandFacts, Plan, ProgramFacts
 from dfsched.tapering import CopyTimes, Part, TileTimes, tapered
 
-__all__ = ["OVERLAPPED", "TICKS", "Estimate", "heuristic", "scratchpad_bytes", "tiled_plan"]
+__all__ = ["OVERLAPPED", "TICKS", "Estimate", "copies_bytes", "heuristic", "scratchpad_bytes", "tiled_plan"]
 
 OVERLAPPED = 2
 """Copies of a buffer that let neighbouring tiles overlap."""
@@ -78,16 +78,24 @@ def scratchpad_bytes(
     nest: NestFacts, sizes: Sequence[int], depths: Sequence[int], architecture: Architecture
 ) -> int:
     """Bytes of scratchpad that the buffers of a nest take: one for every operand that lives elsewhere."""
-    pad = architecture.scratchpad
-    alignment = 1 if pad is None else architecture.access_alignment(pad.kind)
-    total = 0
-    for operand, depth in zip(nest.operands, depths, strict=True):
-        if _is_copied(operand, architecture):
-            size = _tile_bytes(nest, operand, sizes, architecture)
-            total += -(-size // alignment) * alignment * depth
+    total = sum(copies_bytes(nest, sizes, depths, architecture))
     loop = _instance_loop(nest, sizes, _instances(nest, architecture))
     points = 1 if loop is None else sizes[loop]
     return total + nest.scratch_bytes * points
+
+
+def copies_bytes(
+    nest: NestFacts, sizes: Sequence[int], depths: Sequence[int], architecture: Architecture
+) -> tuple[int, ...]:
+    """Bytes of scratchpad for all copies of each operand's buffer; 0 for an operand that lives there."""
+    pad = architecture.scratchpad
+    alignment = 1 if pad is None else architecture.access_alignment(pad.kind)
+    return tuple(
+        -(-_tile_bytes(nest, operand, sizes, architecture) // alignment) * alignment * depth
+        if _is_copied(operand, architecture)
+        else 0
+        for operand, depth in zip(nest.operands, depths, strict=True)
+    )
 
 
 def _nest(nest: NestFacts, facts: ProgramFacts, architecture: Architecture) -> NestPlan:

@@ -6,6 +6,7 @@ from rangeify.config import Config
 from rangeify.errors import (
     AssignError,
     BindError,
+    CallError,
     ConfigError,
     CycleError,
     DeviceError,
@@ -38,6 +39,7 @@ __all__ = [
     "AssignError",
     "BindError",
     "Buffer",
+    "CallError",
     "Capture",
     "Config",
     "ConfigError",

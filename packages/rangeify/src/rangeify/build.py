@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -14,7 +14,7 @@ from rangeify.callify import check_call, transform_to_call
 from rangeify.calls import is_kernel_call, resolve
 from rangeify.capturing import active_capture
 from rangeify.config import Config
-from rangeify.errors import UnsupportedError
+from rangeify.errors import UnsupportedError, require_type
 from rangeify.kernels import DEVICE_NUMBER
 from rangeify.lowering import Lowered, lower_call, statistics
 from rangeify.memory import held_longer, lifetimes, place
@@ -38,9 +38,18 @@ def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
     """The kernels that compute `tensors`, in order, with their buffers and an arena for temporaries.
 
     Pure: no Tensor changes and nothing is computed. Tensors that are constants or have storage need no
-    kernel.
+    kernel. Raises `CallError` for what is no Tensor.
     """
+    check_call_arguments("schedule", tensors, config)
     return build(tensors, Config.from_environment() if config is None else config).schedule
+
+
+def check_call_arguments(function: str, tensors: Sequence[object], config: object) -> None:
+    """`CallError` unless these are Tensors and a configuration or None."""
+    for tensor in tensors:
+        require_type(function, "tensors", tensor, Tensor)
+    if config is not None:
+        require_type(function, "config", config, Config)
 
 
 def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] = ()) -> Built:

@@ -83,6 +83,12 @@ class Config:
     debug_ranges: bool = False
 
     def __attrs_post_init__(self) -> None:
+        for entry in attrs.fields(type(self)):
+            value = getattr(self, entry.name)
+            if type(value).__name__ != entry.type:
+                raise ConfigError(entry.name, f"must be {entry.type}, not {value!r}")
+        if self.check not in (0, 1):
+            raise ConfigError("check", f"must be 0 or 1, not {self.check!r}")
         if self.schedule_cache not in (0, 1, 2):
             raise ConfigError("schedule_cache", f"must be 0, 1 or 2, not {self.schedule_cache!r}")
         if self.fusion not in FUSION_MODES:

@@ -81,6 +81,24 @@ class ConfigError(RangeifyError, ValueError):
         self.field = field
 
 
+class CallError(RangeifyError, TypeError):
+    """A function of rangeify is called with something else than it takes.
+
+    ``function`` and ``argument`` name what was called, ``expected`` what it takes, ``got`` what it was given.
+    """
+
+    def __init__(self, function: str, argument: str, expected: str, got: str) -> None:
+        super().__init__(f"{function}: '{argument}' must be {expected}, not {got}")
+        self.function, self.argument, self.expected, self.got = function, argument, expected, got
+
+
+def require_type(function: str, argument: str, value: object, *classes: type) -> None:
+    """`CallError` unless a value is of one of the classes."""
+    if not isinstance(value, classes):
+        names = " or ".join(c.__name__ for c in classes)
+        raise CallError(function, argument, names, type(value).__name__)
+
+
 def require(condition: bool, stage: str, message: str) -> None:
     """Raise :class:`ScheduleError` unless an invariant of `stage` holds."""
     if not condition:

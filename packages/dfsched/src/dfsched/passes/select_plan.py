@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -36,6 +36,7 @@ from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, FifoSlotType, Pipeline
 from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.capacity import bytes_text
 from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
@@ -201,6 +202,18 @@ class _Pins:
                 instances=again.instances,
                 limit=again.limit,
             )
+        if "buffer_depths" in pins:
+            depths = _numbers(self.function, "buffer_depths", pins["buffer_depths"], operands)
+            sizes = _numbers(self.function, "tile_sizes", pins.get("tile_sizes", nest.tile_sizes), loops)
+            tiles = math.prod(-(-trip // size) for trip, size in zip(facts.trips, sizes, strict=True))
+            useful = tuple(min(depth, max(tiles, policies.OVERLAPPED)) for depth in depths)
+            if useful != depths:
+                context.warn(
+                    self.function.location,
+                    f"buffer depths {list(depths)} of nest {number} are clipped to {list(useful)}: "
+                    f"it has {tiles} tiles",
+                )
+            pins["buffer_depths"] = useful
         if not pins.keys().isdisjoint(_TILING):
             nest = attrs.evolve(nest, parts=(), part_sizes=())
         return attrs.evolve(nest, **pins)
@@ -244,7 +257,8 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: 
     _check_types(function, nest)
     loops = len(facts.trips)
     sizes = _numbers(function, "tile_sizes", nest.tile_sizes, loops)
-    _numbers(function, "buffer_depths", nest.buffer_depths, len(facts.operands))
+    depths = _numbers(function, "buffer_depths", nest.buffer_depths, len(facts.operands))
+    _check_copies(function, policies.copies_bytes(facts, sizes, depths, architecture), depths, architecture)
     if sorted(nest.loop_order) != list(range(loops)):
         raise ScheduleError.at(
             function.location,
@@ -284,6 +298,22 @@ def _check(function: func.Func, nest: NestPlan, facts: NestFacts, architecture: 
                 function.location,
                 f"plan field 'accumulator' must name the memory beside the compute unit, {known}, "
                 f"not {nest.accumulator}",
+            )
+
+
+def _check_copies(
+    function: func.Func, needed: Sequence[int], depths: Sequence[int], architecture: Architecture
+) -> None:
+    """The copies of no operand alone outgrow the scratchpad: thousands of buffers are not worth placing."""
+    pad = architecture.scratchpad
+    if pad is None or pad.size is None:
+        return
+    for number, (size, depth) in enumerate(zip(needed, depths, strict=True)):
+        if depth > policies.OVERLAPPED and size > pad.size:
+            raise ScheduleError.at(
+                function.location,
+                f"plan field 'buffer_depths': {depth} copies of the buffer of operand {number} need "
+                f"{bytes_text(size)} of {kind_text(pad.kind)}, {bytes_text(pad.size)} available",
             )
 
 

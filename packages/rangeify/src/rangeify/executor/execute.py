@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
-from rangeify.errors import InputError, ScheduleError
+from rangeify.errors import InputError, ScheduleError, require_type
 from rangeify.executor.expression import evaluate_expression
 from rangeify.executor.kernel import run_kernel
 from rangeify.kernels import DEVICE_NUMBER
@@ -40,8 +40,10 @@ def run(
 
     `bindings` gives values to Variables by name, over those that they were bound to.
 
-    Raises :class:`InputError` for inputs that do not fit, :class:`BindError` for Variables.
+    Raises :class:`InputError` for inputs that do not fit, :class:`BindError` for Variables,
+    :class:`CallError` for what is no Schedule.
     """
+    require_type("run", "schedule", schedule, Schedule)
     memory = execute(schedule, inputs, order, bindings)
     values = bind(schedule.variables, bindings)
     return tuple(
