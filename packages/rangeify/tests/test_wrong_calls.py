@@ -41,3 +41,11 @@ def test_fields_hold_what_they_declare(field: attrs.Attribute[object]) -> None:
         if field.name not in ("cache_directory", "debug", "ring_threshold"):
             with pytest.raises(rangeify.ConfigError, match=rf"^Config\.{field.name}: "):
                 rangeify.Config(**{field.name: number})
+
+
+@pytest.mark.parametrize("axis", ["a", 1.5, (0, "b"), [1.0], object()], ids=lambda axis: type(axis).__name__)
+def test_axes_are_integers(axis: object) -> None:
+    x = rangeify.Tensor([[1.0, 2.0]])
+    for call in (x.sum, x.max, x.mean, lambda a: x.shard(("cpu:0", "cpu:1"), axis=a)):
+        with pytest.raises(rangeify.ShapeError, match="an axis is an integer, or several are, not "):
+            call(axis)  # type: ignore[arg-type]

@@ -51,6 +51,24 @@ class TestRun:
         assert f"shifted_add at level {level}: 32 tiles" in result.output
         assert np.array_equal(np.load("c.npy"), A[3:99] + B)
 
+    def test_messages_stand_at_their_place(self, here: Path) -> None:
+        """Errors that know a place show it once, with the line; files that are no arrays are named as such."""
+        for arguments, message in (
+            (("--function", "foo"), "no function named 'foo'"),
+            (("--level", "dataflow"), "the module declares no device"),
+        ):
+            result = call("run", "add.mlir", *arguments)
+            assert result.exit_code == 1
+            first, line, caret = result.stderr.splitlines()[:3]
+            assert re.fullmatch(rf"add\.mlir:1:\d+: error: {message}.*", first), result.stderr
+            assert line == (here / "add.mlir").read_text().splitlines()[0]
+            assert caret.strip() == "^"
+        for content in (b"", b"1, 2, 3\n", b"\x80\x04N."):
+            (here / "text.npy").write_bytes(content)
+            result = call("run", "add.mlir", "-a", "a=@text.npy")
+            assert result.exit_code == 1
+            assert "cannot read an array from 'text.npy': it is no .npy file" in result.stderr
+
     def test_time_only(self, here: Path) -> None:
         """The cycles are those of a run with values, without any array."""
         device = ["--device", "sample", "-a", "shift=3"]

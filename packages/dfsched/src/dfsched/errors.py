@@ -62,9 +62,15 @@ class ArchitectureError(DfschedError):
     resource: str | None = None
     location: Location | None = None
 
-    def __str__(self) -> str:
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What is wrong, at its place."""
         message = self.message if self.resource is None else f"{self.message} (at {self.resource})"
-        return message if self.location is None else str(Diagnostic(message, self.location))
+        return (Diagnostic(message, self.location),)
+
+    def __str__(self) -> str:
+        (found,) = self.diagnostics
+        return found.message if self.location is None else str(found)
 
 
 @frozen(str=False)
@@ -129,8 +135,13 @@ class PatternError(DfschedError):
     message: str
     location: Location | None = None
 
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What is wrong, at its place."""
+        return (Diagnostic(self.message, self.location),)
+
     def __str__(self) -> str:
-        return self.message if self.location is None else str(Diagnostic(self.message, self.location))
+        return self.message if self.location is None else str(*self.diagnostics)
 
 
 @frozen(str=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktir.errors import Diagnostic, KtirError, Note, ParseError, UnsupportedError, VerifyError
+from ktir.errors import Diagnostic, KtirError, Note, ParseError, VerifyError
 from ktir.location import FileLineColLoc, Location
 
 
@@ -20,9 +20,10 @@ def diagnostics_of(error: KtirError) -> tuple[Diagnostic, ...]:
         case ParseError():
             location = FileLineColLoc(error.file, error.line, error.column)
             return (Diagnostic(error.message, location, notes=error.notes),)
-        case UnsupportedError():
-            return (Diagnostic(error.message, error.location),)
         case _:
+            message, place = getattr(error, "message", None), getattr(error, "location", None)
+            if isinstance(message, str) and isinstance(place, Location):
+                return (Diagnostic(message, place),)
             return (Diagnostic(str(error)),)
 
 

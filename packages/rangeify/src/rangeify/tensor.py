@@ -7,6 +7,7 @@ Nothing is computed when an expression is written. ``bool``, ``int``, ``float``,
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, cast
 from weakref import WeakValueDictionary
@@ -500,7 +501,11 @@ class Tensor:
     # reduction ------------------------------------------------------------------------------------
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
-        listed = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+        given = (axis,) if isinstance(axis, SupportsIndex) else axis
+        known = given is None or isinstance(given, Sequence)
+        if not known or not all(isinstance(a, SupportsIndex) for a in given or ()):
+            raise ShapeError(f"an axis is an integer, or several are, not {axis!r}")
+        listed = range(self.ndim) if given is None else tuple(operator.index(a) for a in given)
         for a in listed:
             if not -self.ndim <= a < self.ndim:
                 raise ShapeError(f"axis {a} is out of range for {self.ndim} dimensions")

@@ -176,6 +176,9 @@ def load_tensor_for_arg(path: Path, arg: ArgSpec, bindings: Mapping[str, Any]) -
     if path.suffix != ".npy":
         raise LaunchSpecError("values are read from .npy and .bin files", path=str(path))
     try:
+        with path.open("rb") as file:
+            if file.read(6) != b"\x93NUMPY":  # NumPy would take anything else for a pickle
+                raise LaunchSpecError("not a .npy file", path=str(path))
         array: Array = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise LaunchSpecError(f"not a .npy file: {error}", path=str(path)) from error

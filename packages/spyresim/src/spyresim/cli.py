@@ -165,11 +165,18 @@ def parse_value(text: str) -> object:
     raise click.UsageError(f"'{text}' is neither a number nor @file.npy")
 
 
+_ARRAY_FILES = (b"\x93NUMPY", b"PK")
+"""How files of arrays begin; NumPy takes anything else for a pickle."""
+
+
 def load_array(path: str) -> np.ndarray[Any, Any]:
     """The array in a file; `click.UsageError` if there is no file, `BadFile` if it holds no array."""
     if not Path(path).is_file():
         raise click.UsageError(f"cannot read an array from '{path}': no such file")
     try:
+        with Path(path).open("rb") as file:
+            if not file.read(6).startswith(_ARRAY_FILES):
+                raise BadFile(f"cannot read an array from '{path}': it is no .npy file")
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, zipfile.BadZipFile) as error:
         raise BadFile(f"cannot read an array from '{path}': {' '.join(str(error).split())}") from error
