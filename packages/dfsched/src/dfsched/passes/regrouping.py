@@ -19,7 +19,15 @@ from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
 from ktir.transforms import clone
 from ktir.types import INDEX, TensorType
 
-__all__ = ["GroupCopy", "check_same_order", "is_element_wise", "level_sizes", "levels"]
+__all__ = [
+    "GroupCopy",
+    "check_same_order",
+    "is_element_wise",
+    "level_sizes",
+    "levels",
+    "replace_groups",
+    "with_blocks",
+]
 
 
 def is_element_wise(op: Operation) -> bool:
@@ -187,3 +195,30 @@ def levels(
         end = total if size == sizes[-1] else emitter.affine(Dim(0) // size * size, [total])
         yield (start, end, emitter.constant(size)), size, BlockArgument(INDEX), Emitter(emitter.location)
         start = end
+
+
+def replace_groups(
+    operations: Sequence[Operation],
+    rebuilt: Sequence[Operation],
+    groups: Sequence[Sequence[Operation]],
+    replacements: Sequence[Sequence[Operation]],
+) -> list[Operation]:
+    """A block's `rebuilt` operations, with what replaces each group of its `operations` where that ended."""
+    ends = {group[-1]: new for group, new in zip(groups, replacements, strict=True)}
+    members = {op for group in groups for op in group}
+    found: list[Operation] = []
+    for old, new in zip(operations, rebuilt, strict=True):
+        if old in ends:
+            found += ends[old]
+        elif old not in members:
+            found.append(new)
+    return found
+
+
+def with_blocks(op: Operation, rebuild: Callable[[Sequence[Operation]], Sequence[Operation]]) -> Operation:
+    """The operation with the operations of all its blocks rebuilt."""
+    regions = [
+        Region(tuple(block.replace(operations=rebuild(block.operations)) for block in region.blocks))
+        for region in op.regions
+    ]
+    return op.replace(regions=regions)

@@ -39,7 +39,15 @@ from dfsched.passes.compute_groups import check_order, compute_groups, is_contro
 from dfsched.passes.errors import UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, without_unused
 from dfsched.passes.memory_accesses import tile_of
-from dfsched.passes.regrouping import GroupCopy, check_same_order, is_element_wise, level_sizes, levels
+from dfsched.passes.regrouping import (
+    GroupCopy,
+    check_same_order,
+    is_element_wise,
+    level_sizes,
+    levels,
+    replace_groups,
+    with_blocks,
+)
 from dfsched.passes.tile_lattices import lattice_of, ordered_points
 from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, Mod
 from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, DenseArrayAttr, IntegerAttr
@@ -143,24 +151,11 @@ class _Splitter:
         if not groups:
             return inner
         check_order(operations, groups, -1, self.definitions)
-        split = {group[-1]: _GroupSplit(group, self.definitions).operations() for group in groups}
-        members = {op for group in groups for op in group}
-        found: list[Operation] = []
-        for old, new in zip(operations, inner, strict=True):
-            if old in split:
-                found += split[old]
-            elif old not in members:
-                found.append(new)
-        return found
+        split = [_GroupSplit(group, self.definitions).operations() for group in groups]
+        return replace_groups(operations, inner, groups, split)
 
     def _nested(self, op: Operation) -> Operation:
-        if not is_control(op):
-            return op
-        regions = [
-            Region(tuple(b.replace(operations=self.block(b.operations)) for b in region.blocks))
-            for region in op.regions
-        ]
-        return op.replace(regions=regions)
+        return with_blocks(op, self.block) if is_control(op) else op
 
     def _tiles(self, group: Sequence[Operation]) -> list[ktdp.ConstructAccessTile]:
         return [tile_of(op, self.definitions) for op in group if isinstance(op, ktdp.Load | ktdp.Store)]

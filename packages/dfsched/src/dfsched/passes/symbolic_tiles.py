@@ -16,12 +16,20 @@ from dfsched.passes.index_arithmetic import expand_subscripts
 from dfsched.passes.ir_tools import Definitions, captured, post_order
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.promises import Promises
-from dfsched.passes.regrouping import GroupCopy, check_same_order, is_element_wise, level_sizes, levels
+from dfsched.passes.regrouping import (
+    GroupCopy,
+    check_same_order,
+    is_element_wise,
+    level_sizes,
+    levels,
+    replace_groups,
+    with_blocks,
+)
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, linear
 from ktir.attributes import AffineMapAttr, AffineSetAttr, DenseArrayAttr
 from ktir.dialects import arith, ktdp, linalg
-from ktir.ir import Operation, Region, Value
+from ktir.ir import Operation, Value
 from ktir.location import Location
 from ktir.opdef import OPERAND_SEGMENTS
 from ktir.types import I32, TensorType, bit_width
@@ -84,24 +92,10 @@ class _Cutter:
             g for g in groups if any(_is_symbolic(v) for op in g for v in (*op.operands, *op.results))
         ]
         check_order(operations, symbolic, -1, self.definitions)
-        cuts = {group[-1]: self._cut(group) for group in symbolic}
-        members = {op for group in symbolic for op in group}
-        found: list[Operation] = []
-        for old, new in zip(operations, inner, strict=True):
-            if old in cuts:
-                found += cuts[old]
-            elif old not in members:
-                found.append(new)
-        return found
+        return replace_groups(operations, inner, symbolic, [self._cut(group) for group in symbolic])
 
     def _nested(self, op: Operation) -> Operation:
-        if not is_control(op):
-            return op
-        regions = [
-            Region(tuple(b.replace(operations=self.block(b.operations)) for b in region.blocks))
-            for region in op.regions
-        ]
-        return op.replace(regions=regions)
+        return with_blocks(op, self.block) if is_control(op) else op
 
     # -- one group
 
