@@ -6,6 +6,8 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from typing import TypeVar
 
 from ktir.analysis import DefUse
+from ktir.dialects import func
+from ktir.dialects.builtin import Module
 from ktir.ir import Block, Operation, Region, Value
 from ktir.transforms import clone
 
@@ -15,6 +17,7 @@ __all__ = [
     "clone_all",
     "post_order",
     "rewrite_blocks",
+    "rewrite_kernels",
     "substitute",
     "without_unused",
 ]
@@ -151,3 +154,13 @@ def without_unused(op: Operation, may_go: Callable[[Operation], bool]) -> Operat
             pending += definer.operands
     unused = goes - needed
     return rewrite_blocks(op, lambda ops: [o for o in ops if o not in unused]) if unused else op
+
+
+def rewrite_kernels(module: Module, rewrite: Callable[[func.Func], func.Func]) -> Module:
+    """The module with every function that has a body rewritten; the same one if none changed."""
+    operations = [
+        rewrite(op) if isinstance(op, func.Func) and not op.is_declaration else op for op in module.operations
+    ]
+    if all(new is old for new, old in zip(operations, module.operations, strict=True)):
+        return module
+    return module.with_operations(tuple(operations))

@@ -37,7 +37,7 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import UnsupportedKernel
-from dfsched.passes.ir_tools import Definitions, without_unused
+from dfsched.passes.ir_tools import Definitions, rewrite_kernels, without_unused
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import (
     GroupCopy,
@@ -69,12 +69,7 @@ def run(module: Module, context: PassContext) -> Module:
     """Split the groups of every kernel; `UnsupportedKernel` where a group cannot be split."""
     if context.options.profile is Profile.V1:
         return module
-    operations = [
-        _kernel(op) if isinstance(op, func.Func) and not op.is_declaration else op for op in module.operations
-    ]
-    if all(new is old for new, old in zip(operations, module.operations, strict=True)):
-        return module
-    return module.with_operations(tuple(operations))
+    return rewrite_kernels(module, _kernel)
 
 
 PASS = Pass(

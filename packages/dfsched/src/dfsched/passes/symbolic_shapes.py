@@ -30,7 +30,7 @@ from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
 from dfsched.passes.errors import UnsupportedKernel
-from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute, without_unused
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks, rewrite_kernels, substitute, without_unused
 from dfsched.passes.promises import Promise, Promises
 from dfsched.passes.symbolic_tiles import cut_symbolic_tiles
 from ktir.affine import AffineSet, Const, Dim
@@ -51,13 +51,7 @@ def run(module: Module, context: PassContext) -> Module:
     """Bind the symbolic extents of every kernel; `UnsupportedKernel` where that is not built."""
     if context.options.profile is Profile.V1:
         return module
-    operations = [
-        _kernel(op, context) if isinstance(op, func.Func) and not op.is_declaration else op
-        for op in module.operations
-    ]
-    if all(new is old for new, old in zip(operations, module.operations, strict=True)):
-        return module
-    return module.with_operations(tuple(operations))
+    return rewrite_kernels(module, lambda kernel: _kernel(kernel, context))
 
 
 PASS = Pass(

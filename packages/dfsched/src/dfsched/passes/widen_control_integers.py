@@ -41,7 +41,7 @@ from attrs import define, field
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
-from dfsched.passes.ir_tools import substitute, without_unused
+from dfsched.passes.ir_tools import rewrite_kernels, substitute, without_unused
 from ktir.analysis import is_pure
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, func, scf
@@ -74,12 +74,7 @@ def run(module: Module, context: PassContext) -> Module:
     """Widen the control of every kernel."""
     if context.options.profile is Profile.V1:
         return module
-    operations = [
-        _kernel(op) if isinstance(op, func.Func) and not op.is_declaration else op for op in module.operations
-    ]
-    if all(new is old for new, old in zip(operations, module.operations, strict=True)):
-        return module
-    return module.with_operations(tuple(operations))
+    return rewrite_kernels(module, _kernel)
 
 
 PASS = Pass(
