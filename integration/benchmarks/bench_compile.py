@@ -15,14 +15,13 @@ import pytest
 
 import dfsched
 import ktir
-from repository import ROOT
+from spyresim.testing.compute_kernels import KERNELS as COMPUTE_KERNELS
 
 SCHEDULES = runpy.run_path(str(Path(__file__).with_name("bench_schedules.py")))
 CASES, KERNELS, kernel = (SCHEDULES[name] for name in ("CASES", "KERNELS", "kernel"))
 
 LIMIT = 1.0
-"""Seconds of the processor that a compilation may take (issue 4)."""
-FILES = ("layer_norm", "rope", "strided_transpose", "softmax_long_rows", "triangular")
+"""Seconds of the processor that a compilation may take."""
 
 
 def compiled(text: str, folder: Path) -> float:
@@ -58,18 +57,14 @@ def bench_compilation(
     assert more < 1.5 * taken
 
 
-@pytest.mark.parametrize("name", FILES)
-def bench_written_kernels(
+@pytest.mark.parametrize("name", COMPUTE_KERNELS)
+def bench_compute_kernels(
     benchmark: Any, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kernels in the text of users, those of them that are in scope."""
-    text = (ROOT / "integration" / "kernels" / f"{name}.mlir").read_text(encoding="utf-8")
-    try:
-        compiled(text, tmp_path)
-    except (dfsched.DfschedError, ktir.KtirError) as error:
-        pytest.skip(str(error).splitlines()[0])
-    benchmark.pedantic(lambda: compiled(text, tmp_path), rounds=3)
+    """Kernels of every kind of computation that is in scope."""
+    text = COMPUTE_KERNELS[name]
+    benchmark.pedantic(lambda: compiled(text, tmp_path), rounds=1, warmup_rounds=1)
     taken = best(text, tmp_path)
     with capsys.disabled():
-        print(f"\n{name:20} {taken:.3f} s")
+        print(f"\n{name:40} {taken:.3f} s")
     assert taken < LIMIT

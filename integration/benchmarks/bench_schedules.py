@@ -22,11 +22,12 @@ from spyresim.engine import Options
 FIRST_VERSION = {"tile_sizes": 2, "buffer_depths": 1, "instances": 1, "instance_loop": 0}
 
 
-def kernel(rows: int, columns: int, grid: int, inputs: str, body: str, *, reduces: bool = False) -> str:
+def kernel(rows: int, columns: int, grid: int, inputs: str, body: str) -> str:
     """`body` computes %z from %a, %b, ...; every tile of the grid takes a block of rows.
 
-    `reduces`: %z has one element for each row.
+    %z of `ROW_SUMS` has one element for each row.
     """
+    reduces = body == ROW_SUMS
     own = rows // grid
     arguments = ", ".join(f"%p{n}: index" for n in [*inputs, "o"])
     lines = [
@@ -165,11 +166,10 @@ def bench_kernel(
     """KTIR to SpyreCode is what is timed; the table has the simulated cycles."""
     name, rows, columns, grid, wanted = case
     inputs, body = KERNELS[name]
-    reduces = name == "row sums"
-    module = ktir.parse(kernel(rows, columns, grid, inputs, body, reduces=reduces))
+    module = ktir.parse(kernel(rows, columns, grid, inputs, body))
     made = benchmark.pedantic(lambda: dfsched.compile(module, "spyre"), rounds=3, warmup_rounds=1)
     report = simulated(made)
-    outputs = rows if reduces else rows * columns
+    outputs = rows if body == ROW_SUMS else rows * columns
     least, taken = bound(made, rows, columns, grid, len(inputs), outputs), int(report.cycles)
     single, first = cycles(module, buffer_depths=1), cycles(module, **FIRST_VERSION)
     with capsys.disabled():
