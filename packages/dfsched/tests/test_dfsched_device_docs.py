@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "devices.md"
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not part of the package")
 def test_howto() -> None:
     """The page's device verifies, is free of remarks, and its pattern maps the instruction."""
-    device, _, patterns = re.findall(r"```mlir[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    device, _, register_file, patterns = re.findall(r"```mlir[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL)
     module = ktir.parse(device)
     ktir.verify(module)
     architecture = load_architecture(module)
@@ -26,6 +26,9 @@ def test_howto() -> None:
     route = architecture.route("DRAM", "ALU")
     assert route is not None
     assert list(route.kinds) == ["DRAM", "IN", "PAD", "FEED", "ALU"]
+    device = device.replace("    %in = exec_unit", f"    {register_file}    %in = exec_unit")
+    with_registers = load_architecture(ktir.parse(device))
+    assert any(getattr(resource, "kind", None) == "REG" for resource in with_registers.resources)
     body = device[: device.rstrip().rindex("}")] + patterns + "}\n"
     kernel = """func.func @f(%a: tensor<8xf16>) -> tensor<8xf16> {
   %e = tensor.empty() : tensor<8xf16>

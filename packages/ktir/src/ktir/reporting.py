@@ -22,9 +22,9 @@ def diagnostics_of(error: KtirError) -> tuple[Diagnostic, ...]:
             return (Diagnostic(error.message, location, notes=error.notes),)
         case _:
             message, place = getattr(error, "message", None), getattr(error, "location", None)
-            if isinstance(message, str) and isinstance(place, Location):
-                return (Diagnostic(message, place),)
-            return (Diagnostic(str(error)),)
+            if not isinstance(message, str):
+                message = str(error)
+            return (Diagnostic(message, place) if isinstance(place, Location) else Diagnostic(message),)
 
 
 def render(diagnostic: Diagnostic, sources: Mapping[str, str]) -> str:
