@@ -32,20 +32,15 @@ After::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-
-from attrs import frozen
 
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.fusion import Fusion
-from dfsched.passes.generics import make_generic
+from dfsched.passes.generics import element_type, make_generic
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.loop_splitting import Digits, digits_of, split_map
-from dfsched.passes.repeated_loads import repeated
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
-from ktir.analysis import DefUse
 from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
@@ -62,18 +57,11 @@ def run(module: Module, context: PassContext) -> Module:
     definitions = Definitions(module)
     replaced: dict[Value, Value] = {}
     findings = Findings()
-    repeats: dict[Operation, list[Operation]] = {}
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
-        result: list[Operation] = []
-        loads: list[ktdp.Load] = []
-        for op in operations:
-            result += findings.attempt(partial(fused, tuple(loads)), [op])
-            if isinstance(op, ktdp.Load):
-                loads.append(op)
-        return result
+        return [new for op in operations for new in findings.attempt(fused, [op])]
 
-    def fused(loads: Sequence[ktdp.Load], operations: list[Operation]) -> list[Operation]:
+    def fused(operations: list[Operation]) -> list[Operation]:
         result: list[Operation] = []
         for op in operations:
             match op:
@@ -84,23 +72,16 @@ def run(module: Module, context: PassContext) -> Module:
                     result += [*new, op.replace(operands=[value, *op.operands[1:]])]
                 case linalg.Generic() if "reduction" in op.iterators:
                     for number in range(len(op.results)):
-                        new = _reduction(op, number, definitions, replaced, _Repeats(loads, repeats))
+                        new = _reduction(op, number, definitions, replaced)
                         replaced[op.results[number]] = new[-1].results[0]
                         result += new
                 case _:
                     result.append(op)
         return result
 
-    def repeat(operations: Sequence[Operation]) -> list[Operation]:
-        return [new for op in operations for new in (op, *repeats.get(op, ()))]
-
     new = rewrite_blocks(module, rewrite)
     findings.check()
-    new = dce(rewrite_blocks(new, repeat))
-    if repeats:
-        uses = DefUse(new)
-        idle = {op for op in repeats if not uses.users(op.results[0])}
-        new = dce(rewrite_blocks(new, lambda block: [op for op in block if op not in idle]))
+    new = dce(new)
     assert isinstance(new, Module)
     return new
 
@@ -163,7 +144,6 @@ def _reduction(
     number: int,
     definitions: Definitions,
     replaced: dict[Value, Value],
-    repeats: _Repeats,
 ) -> list[Operation]:
     """One result of a reduction: what it starts with, then the reduction with what feeds it."""
     type = op.results[number].type
@@ -190,7 +170,11 @@ def _reduction(
     loops = [Dim(d) for d in range(len(extents))]
     fusion.inline(op, mapping, loops)
     yielded = block.terminator.operands[number]
-    leaves = _along_all(list(fusion.leaves.items()), out, extents, op, definitions, repeats)
+    leaves: list[Leaf] = list(fusion.leaves.items())
+    window = _window(leaves, out, extents, op)
+    if window is not None:
+        start.append(window[0])
+        leaves.append(((window[0].results[0], window[1]), BlockArgument(type.element, "window")))
     maps = [*(map for (_, map), _ in leaves), out]
     generic = linalg.Generic.build(
         [value for (value, _), _ in leaves],
@@ -212,57 +196,21 @@ def _reduction(
 Leaf = tuple[tuple[Value, AffineMap], BlockArgument]
 
 
-@frozen
-class _Repeats:
-    """Loads in front of a reduction, and (for the whole function) what is to stand behind which load."""
+def _window(
+    leaves: Sequence[Leaf], out: AffineMap, extents: Sequence[int], op: linalg.Generic
+) -> tuple[tensor.Empty, AffineMap] | None:
+    """An operand that says how often a reduction folds along dimensions that none of its operands has.
 
-    loads: Sequence[ktdp.Load]
-    behind: dict[Operation, list[Operation]]
-
-    def repeated(self, load: ktdp.Load, extents: Sequence[int], definitions: Definitions) -> Value | None:
-        """A load with further dimensions, see `repeated`."""
-        found = repeated(load, extents, definitions)
-        if found is None:
-            return None
-        self.behind.setdefault(load, []).extend(found[0])
-        return found[1].result
-
-
-def _along_all(
-    leaves: list[Leaf],
-    out: AffineMap,
-    extents: Sequence[int],
-    op: linalg.Generic,
-    definitions: Definitions,
-    repeats: _Repeats,
-) -> list[Leaf]:
-    """The inputs of a reduction such that every dimension is one of some input or of the result.
-
-    One that is loaded is loaded along the missing dimensions, too. Where all inputs are results of other
-    reductions, some element of the group is loaded along them; it takes no part in the computation.
+    Like the window of a pooling it is a tensor without contents: no body reads it, nothing is loaded for it.
     """
     used = [*(map for (_, map), _ in leaves), out]
     present = {expr.position for map in used for expr in map.results if isinstance(expr, Dim)}
     missing = [d for d in range(len(extents)) if d not in present]
     if not missing:
-        return leaves
-    along = [extents[d] for d in missing]
-    steps = [Dim(d) for d in missing]
-    for number, ((value, map), argument) in enumerate(leaves):
-        load = definitions.definer(value)
-        if isinstance(load, ktdp.Load) and (wide := repeats.repeated(load, along, definitions)) is not None:
-            wider = AffineMap(map.num_dims, map.num_symbols, (*map.results, *steps))
-            return [*leaves[:number], ((wide, wider), argument), *leaves[number + 1 :]]
-    for load in repeats.loads:
-        type = load.result.type
-        assert isinstance(type, TensorType)
-        wide = repeats.repeated(load, along, definitions)
-        if wide is not None and 0 not in type.shape:
-            first = AffineMap(len(extents), 0, (*(Const(0) for _ in type.shape), *steps))
-            return [*leaves, ((wide, first), BlockArgument(type.element, "in"))]
-    raise UnsupportedKernel.at(
-        op.location, "a reduction over a dimension along which nothing is loaded is not supported"
-    )
+        return None
+    shape = TensorType(tuple(extents[d] for d in missing), element_type(op.outputs[0]))
+    empty = tensor.Empty.create((), [shape], location=op.location)
+    return empty, AffineMap(len(extents), 0, tuple(Dim(d) for d in missing))
 
 
 def with_split_indices(body: Sequence[Operation], digits: Digits, location: Location) -> list[Operation]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dfsched.passes.ir_tools import Definitions
 from ktir.affine import AffineMap, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, FloatAttr, IntegerAttr, wrap_integer
-from ktir.dialects import linalg
+from ktir.dialects import linalg, tensor
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.location import Location
 from ktir.types import FloatType, ShapedType, TensorType, Type
 
-__all__ = ["element_type", "is_element_wise", "loop_extents", "make_generic", "splat_value"]
+__all__ = [
+    "element_type",
+    "is_element_wise",
+    "is_window",
+    "loop_extents",
+    "make_generic",
+    "operands_of",
+    "splat_value",
+]
 
 
 def element_type(value: Value) -> Type:
@@ -29,6 +38,24 @@ def is_element_wise(op: linalg.LinalgOp) -> bool:
         and all(isinstance(value.type, TensorType) for value in op.output_values)
         and all(map.is_permutation for map in outputs)
     )
+
+
+def is_window(definer: Operation | None) -> bool:
+    """Whether an input is a tensor without contents, which only says how far loops run."""
+    return isinstance(definer, tensor.Empty)
+
+
+def operands_of(
+    generic: linalg.Generic, definitions: Definitions
+) -> list[tuple[Value, AffineMap, BlockArgument]]:
+    """The inputs that are read, with their subscripts and their names in the body: all but windows."""
+    return [
+        (value, map, argument)
+        for value, map, argument in zip(
+            generic.inputs, generic.maps, generic.body.block.arguments, strict=False
+        )
+        if not is_window(definitions.definer(value))
+    ]
 
 
 def make_generic(

@@ -51,7 +51,7 @@ from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext, Setting, numbers
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError
-from dfsched.passes.generics import loop_extents
+from dfsched.passes.generics import is_window, loop_extents
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
 from dfsched.passes.memory_accesses import may_alias, tile_of
 from dfsched.passes.pipeline_parts import place_of, scalar_types
@@ -244,6 +244,8 @@ def _can_cut(plan: _Plan, block: Sequence[Operation], definitions: Definitions) 
     stores = [op for op in block if isinstance(op, ktdp.Store)]
     for value, map in zip(generic.inputs, generic.maps, strict=False):
         load = definitions.definer(value)
+        if is_window(load):
+            continue
         if not isinstance(load, ktdp.Load) or load not in block:
             return False
         read = place_of(load, definitions).root
@@ -342,10 +344,14 @@ class _Chunks:
         emitter: Emitter,
     ) -> Value:
         load = self.definitions.definer(value)
-        assert isinstance(load, ktdp.Load)
-        tile = tile_of(load, self.definitions)
         type = value.type
         assert isinstance(type, TensorType)
+        if is_window(load):
+            return emitter.add(
+                tensor.Empty.create((), [_piece_of(type, map, sizes)], location=self.plan.generic.location)
+            )
+        assert isinstance(load, ktdp.Load)
+        tile = tile_of(load, self.definitions)
         shape = list(type.static_shape())
         results: list[AffineExpr] = list(tile.base_map.map.results)
         indices = list(tile.indices)
@@ -392,6 +398,15 @@ class _Chunks:
             location=store.location,
         )
         return emitter.add(copy)
+
+
+def _piece_of(window: TensorType, map: AffineMap, sizes: Mapping[int, int]) -> TensorType:
+    """A window over one piece of the dimensions that are cut."""
+    shape = [
+        sizes.get(expr.position, extent) if isinstance(expr, Dim) else extent
+        for expr, extent in zip(map.results, window.static_shape(), strict=True)
+    ]
+    return TensorType(tuple(shape), window.element)
 
 
 _OWN = ("indexing_maps", "iterator_types", OPERAND_SEGMENTS)

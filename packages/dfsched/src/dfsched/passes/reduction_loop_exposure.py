@@ -48,6 +48,7 @@ from collections.abc import Sequence
 from attrs import define, field
 
 from dfsched.architecture import Architecture, kind_text
+from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import (
     Cell,
     DataTransfer,
@@ -66,6 +67,7 @@ from dfsched.passes.vector_lanes import VECTOR
 from dfsched.passes.vector_walks import Port, Slab, Walk
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
 from ktir.attribute import Attribute
+from ktir.attributes import ArrayAttr, StringAttr
 from ktir.dialects import linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import Operation, OpResult, Value
@@ -84,6 +86,8 @@ def run(module: Module, context: PassContext) -> Module:
             stage = _slab_stage(op, context.architecture) if isinstance(op, Pipeline) else None
             if isinstance(op, Pipeline) and stage is not None:
                 result += _Exposure(op, stage, Slab(definitions, context.architecture)).result()
+            elif isinstance(op, Stage):
+                result.append(_with_all_units(op))
             else:
                 result.append(op)
         return result
@@ -108,6 +112,16 @@ def _slab_stage(pipeline: Pipeline, architecture: Architecture) -> Stage | None:
         ):
             return stage
     return None
+
+
+def _with_all_units(stage: Stage) -> Stage:
+    """The stage with the units of all stages inside: what reads a result again may load nothing else."""
+    inner = [op for op in stage.walk() if isinstance(op, Stage)]
+    known = stage.units or ()
+    units = tuple(dict.fromkeys((*known, *(unit for op in inner for unit in op.units or ()))))
+    if units == known:
+        return stage
+    return stage.replace(attributes={"applicable_units": ArrayAttr(tuple(StringAttr(u) for u in units))})
 
 
 @define(eq=False)
@@ -221,10 +235,22 @@ class _Exposure:
             assert isinstance(other, MemRefType)
             if other.memory_space == type.memory_space:
                 return port.unit
+        unit = self._loader(type.memory_space)
+        if unit is not None:
+            return unit
         raise ScheduleError.at(
             self.stage.location,
-            f"an intermediate result in {type.memory_space} is read again, but no operand comes from there",
+            f"an intermediate result in {type.memory_space} is read again, but no unit loads from there",
         )
+
+    def _loader(self, memory: Attribute | None) -> str | None:
+        """The one unit on the device's way from a memory to the compute unit."""
+        architecture = self.slab.architecture
+        compute = architecture.compute_unit
+        if compute is None or compute.kind is None or memory is None:
+            return None
+        route = architecture.route(kind_of(memory), compute.kind)
+        return kind_text(route.movers[0]) if route is not None and len(route.movers) == 1 else None
 
     # -- assembly
 
@@ -248,12 +274,13 @@ class _Exposure:
             token for stage in self.coupled for token in stage.depends_in if token not in inside
         )
         tokens_out = [token for token in inside_order(self.coupled) if token in wanted]
-        units = dict.fromkeys(unit for stage in self.coupled for unit in stage.units or ())
         order = {stage: i for i, stage in enumerate(self.pipeline.stages)}
         units = dict.fromkeys(
             unit for stage in sorted(self.coupled, key=lambda s: order[s]) for unit in stage.units or ()
         )
-        middle = Stage.of(list(tokens_in), tokens_out, [*self.buffers, *sequence], list(units))
+        middle = _with_all_units(
+            Stage.of(list(tokens_in), tokens_out, [*self.buffers, *sequence], list(units))
+        )
         stages: list[Operation] = []
         for stage in self.pipeline.stages:
             if stage is self.stage:

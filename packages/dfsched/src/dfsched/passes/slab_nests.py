@@ -92,7 +92,7 @@ class SlabNest:
         self.alignment = Alignment.of(self.generics, self.definitions)
         for op in self.generics:
             for value in op.inputs:
-                if not isinstance(self.definitions.definer(value), ktdp.Load | linalg.Generic):
+                if not isinstance(self.definitions.definer(value), ktdp.Load | linalg.Generic | tensor.Empty):
                     raise UnsupportedKernel.at(op.location, "an input of the fused computation is not a load")
         self.lanes = self._lanes()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
@@ -22,6 +22,7 @@ from dfsched.dialects.ktdf import (
 )
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.generics import element_type, is_window
 from dfsched.passes.ir_tools import clone_all
 from dfsched.passes.loop_alignment import Axis
 from dfsched.passes.memory_accesses import tile_of
@@ -226,8 +227,10 @@ class SlabPipeline:
         results: dict[Value, Value] = {}
         for op in nest.generics:
             inputs = [
-                tensors[operands[op, number]] if (op, number) in operands else results[value]
-                for number, value in enumerate(op.inputs)
+                tensors[operands[op, number]]
+                if (op, number) in operands
+                else self._made(op, number, results, emitter)
+                for number in range(len(op.inputs))
             ]
             results[op.results[0]] = self._local(op, inputs, results, emitter)
         for store, slot in zip(nest.stores, outputs, strict=True):
@@ -237,6 +240,18 @@ class SlabPipeline:
                 data = self._collapsed(collapse, data, emitter)
             emitter.operations.append(WriteToFifo.create([data, slot], location=store.location))
         return emitter.operations
+
+    def _made(
+        self, op: linalg.Generic, number: int, results: Mapping[Value, Value], emitter: Emitter
+    ) -> Value:
+        """An input that is not loaded: a result of another generic, or a window."""
+        value = op.inputs[number]
+        window = self.nest.definitions.definer(value)
+        if not is_window(window):
+            return results[value]
+        shape = tuple(self._extent(op, expr) for expr in op.maps[number].results)
+        type = TensorType(shape, element_type(value))
+        return emitter.add(tensor.Empty.create((), [type], location=op.location))
 
     def _collapsed(self, op: tensor.CollapseShape, data: Value, emitter: Emitter) -> Value:
         """The slab of a result in the shape that is stored."""
@@ -343,7 +358,9 @@ class SlabPipeline:
             if tile > 1 and (op.iterators[dim] == "parallel" or may_split)
         ]
         best: tuple[int, int] | None = None
-        for value, map in zip(inputs, maps, strict=False):
+        for old, value, map in zip(op.inputs, inputs, maps, strict=False):
+            if is_window(self.nest.definitions.definer(old)):
+                continue
             type = value.type
             assert isinstance(type, TensorType)
             innermost = next(

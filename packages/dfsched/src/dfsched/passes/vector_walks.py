@@ -29,7 +29,7 @@ from dfsched.dialects.ktdf import (
 from dfsched.passes import build
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError
-from dfsched.passes.generics import loop_extents
+from dfsched.passes.generics import loop_extents, operands_of
 from dfsched.passes.ir_tools import Definitions, clone_all, substitute
 from dfsched.passes.pipeline_parts import allocations
 from dfsched.passes.reductions import combine_of, neutral_element
@@ -202,7 +202,7 @@ class _Pipeline:
             ]
         self.inputs = [
             self._queue(slab.sources[value], map, compute, self.lanes)
-            for value, map in zip(op.inputs, op.maps, strict=False)
+            for value, map, _ in operands_of(op, slab.definitions)
         ]
         count = 1 if self.walk.folds_lanes else self.lanes
         for port in slab.targets.get(op.results[0], []):
@@ -445,9 +445,10 @@ class _Pipeline:
             read = ReadFromFifo.create([queue.slot], [TensorType(shape, type.element)], location=op.location)
             values.append(emitter.add(read))
         block = op.body.block
-        arguments = [BlockArgument(a.type, a.name, a.location) for a in block.arguments[: len(op.inputs)]]
+        read_arguments = [argument for _, _, argument in operands_of(op, self.slab.definitions)]
+        arguments = [BlockArgument(a.type, a.name, a.location) for a in read_arguments]
         inner = dict(mapping)
-        inner.update(zip(block.arguments, arguments, strict=False))
+        inner.update(zip(read_arguments, arguments, strict=True))
         if accumulator is not None:
             values.append(accumulator)
             carried = BlockArgument(block.arguments[-1].type, "acc")

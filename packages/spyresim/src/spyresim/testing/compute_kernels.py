@@ -244,7 +244,7 @@ def _reductions() -> dict[str, str]:
 
 
 def _copies() -> dict[str, str]:
-    """Reductions over dimensions along which values were only broadcast."""
+    """Reductions over dimensions along which nothing is loaded."""
     column, full, row = Array((4,)), Array((4, 70)), Array((70,), "f16", False)
     t, m, r = column.tensor(2), full.tensor(2), row.tensor(2)
     spread = f"%b = linalg.broadcast ins(%x : {t}) outs(%e : {m}) dimensions = [1]"
@@ -280,6 +280,17 @@ def _copies() -> dict[str, str]:
                 f"%y = linalg.reduce {{ arith.addf }} ins(%b : {m}) outs(%z : {r}) dimensions = [0]",
             ],
             1,
+        ),
+        "a sum of nothing that is loaded": kernel(
+            {},
+            {"y": column, "u": full},
+            [
+                zeros,
+                f"%b = arith.constant dense<2.0> : {m}",
+                f"%y = {total}",
+                f"%l = linalg.broadcast ins(%y : {t}) outs(%b : {m}) dimensions = [1]",
+                f"%u = math.sqrt %l : {m}",
+            ],
         ),
     }
     found["a sum of copies of a row"] = found["a sum of copies of a row"].replace("2x70", "4x70")
