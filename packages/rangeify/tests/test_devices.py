@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rangeify
-from rangeify import Config, Copy, DeviceError, Kernel, Schedule, Tensor
+from rangeify import CallError, Config, Copy, DeviceError, Kernel, Schedule, Tensor
 from rangeify import functions as f
 from rangeify.lowering import clear_schedule_cache, statistics
 from rangeify.multi.allreduce import algorithm, chunks
@@ -185,7 +185,7 @@ def test_what_would_move_items_between_devices_is_an_error() -> None:
 def test_devices_that_do_not_fit_together(n: int) -> None:
     """No devices, one twice, other devices on either side."""
     a = array(8, 6)
-    for names in ((), ("cpu:0", "cpu:0"), ("cpu:0", 1)):
+    for names in ((), ("cpu:0", "cpu:0")):
         for call in (lambda names=names: Tensor(a).shard(names, 0), lambda names=names: Tensor(a).to(names)):
             with pytest.raises(DeviceError, match="not the names of different devices"):
                 call()
@@ -321,9 +321,9 @@ def test_devices_that_are_no_sequence_of_names() -> None:
     """One name is not taken for the names of its letters."""
     x = Tensor(array(4, 5))
     for wrong in ("cpu:0", 3):
-        with pytest.raises(DeviceError, match="not a sequence of names of devices: "):
+        with pytest.raises(CallError, match=r"shard: 'devices' must be Sequence\[str\]"):
             x.shard(wrong, axis=1)  # type: ignore[arg-type]
-    with pytest.raises(DeviceError, match="not a sequence of names of devices: 5"):
+    with pytest.raises(CallError, match=r"to: 'device' must be str \| Sequence\[str\], not int"):
         x.to(5)  # type: ignore[arg-type]
 
 

@@ -47,5 +47,5 @@ def test_fields_hold_what_they_declare(field: attrs.Attribute[object]) -> None:
 def test_axes_are_integers(axis: object) -> None:
     x = rangeify.Tensor([[1.0, 2.0]])
     for call in (x.sum, x.max, x.mean, lambda a: x.shard(("cpu:0", "cpu:1"), axis=a)):
-        with pytest.raises(rangeify.ShapeError, match="an axis is an integer, or several are, not "):
+        with pytest.raises(rangeify.CallError, match=r"(sum|max|mean|shard): 'axis' must be int"):
             call(axis)  # type: ignore[arg-type]

@@ -25,7 +25,11 @@ class UnsupportedDtype(UnsupportedError):
         self.tensor = tensor
 
 
-class PromotionError(RangeifyError, TypeError):
+class DTypeError(RangeifyError, TypeError):
+    """A dtype that does not fit, or that is none."""
+
+
+class PromotionError(DTypeError):
     """Two operands whose dtypes have no common strong dtype. ``dtypes`` are their names."""
 
     def __init__(self, message: str, dtypes: tuple[str, ...] = ()) -> None:
@@ -35,6 +39,14 @@ class PromotionError(RangeifyError, TypeError):
 
 class ShapeError(RangeifyError, ValueError):
     """A shape, an axis or an index that does not fit."""
+
+
+class BroadcastError(ShapeError):
+    """Shapes that do not broadcast together."""
+
+
+class IndexingError(ShapeError, IndexError):
+    """An index that a Tensor does not have: beyond an axis, one too many, or of a type that is none."""
 
 
 class AssignError(RangeifyError, ValueError):
@@ -67,6 +79,14 @@ class ScheduleError(RangeifyError, RuntimeError):
 
 class BindError(RangeifyError, RuntimeError):
     """A Variable without a value, with two values, or with a value outside its bounds."""
+
+
+class ArgumentError(RangeifyError, ValueError):
+    """An argument with a value that a function does not take."""
+
+
+class ConstantError(RangeifyError, OverflowError):
+    """A Python integer that a dtype does not hold."""
 
 
 class InputError(RangeifyError, ValueError):

@@ -6,22 +6,36 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rangeify.errors import ShapeError
+from rangeify.errors import ArgumentError, ShapeError
+from rangeify.signatures import checked
 from rangeify.tensor import Tensor
 
 
+def _has_rank(function: str, x: Tensor, rank: int) -> None:
+    if x.ndim != rank:
+        raise ShapeError(f"{function} of a Tensor of shape {x.shape}: it needs {rank} dimensions")
+
+
+def _is_something(function: str, parts: Sequence[Tensor]) -> None:
+    if not parts:
+        raise ArgumentError(f"{function} of nothing")
+
+
+@checked
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - max) over its sum, along `axis`."""
     e = (x - x.max(axis, keepdims=True)).exp()
     return e / e.sum(axis, keepdims=True)
 
 
+@checked
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """The logarithm of :func:`softmax`, without forming it."""
     shifted = x - x.max(axis, keepdims=True)
     return shifted - shifted.exp().sum(axis, keepdims=True).log()
 
 
+@checked
 def layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, axis: int = -1
 ) -> Tensor:
@@ -31,6 +45,7 @@ def layer_norm(
     return _affine(out, weight, bias)
 
 
+@checked
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, axis: int = -1) -> Tensor:
     """x / sqrt(mean of squares + eps) along `axis`, times `weight`."""
     return _affine(x * ((x * x).mean(axis, keepdims=True) + eps).rsqrt(), weight, None)
@@ -41,27 +56,32 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return scaled if bias is None else scaled + bias
 
 
+@checked
 def gelu(x: Tensor) -> Tensor:
     """x times the normal distribution function: x * (1 + erf(x / sqrt 2)) / 2."""
     return x * ((x * (1 / math.sqrt(2))).erf() + 1) * 0.5
 
 
+@checked
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x)."""
     return x * x.sigmoid()
 
 
+@checked
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)), written so that it does not overflow."""
     return x.maximum(0) + ((-abs(x)).exp() + 1).log()
 
 
+@checked
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias; `weight` is (out, in)."""
     out = x @ weight.transpose()
     return out if bias is None else out + bias
 
 
+@checked
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
@@ -92,17 +112,22 @@ def _repeated_heads(x: Tensor, heads: int) -> Tensor:
     return wide.reshape((*lead, heads, length, width))
 
 
+@checked
 def embedding(table: Tensor, index: Tensor) -> Tensor:
     """Rows of `table` by an integer tensor; zeros for a row that does not exist."""
+    _has_rank("embedding", table, 2)
     rows, width = table.shape
     chosen = index.reshape((*index.shape, 1, 1)) == Tensor.arange(rows, index.dtype).reshape(rows, 1)
     return chosen.where(table, 0).sum(-2).reshape((*index.shape, width))
 
 
+@checked
 def rope(x: Tensor, base: float = 10000.0) -> Tensor:
     """Rotary positions over the last two axes (position, even width): the two halves are rotated against
     each other.
     """
+    if x.ndim < 2:
+        raise ShapeError(f"rope of {x.ndim} dimensions: it needs positions and a width")
     length, width = x.shape[-2:]
     if width % 2:
         raise ShapeError(f"rope of an odd width {width}")
@@ -114,28 +139,35 @@ def rope(x: Tensor, base: float = 10000.0) -> Tensor:
     return concatenate((first * cosine - second * sine, second * cosine + first * sine), -1)
 
 
+@checked
 def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Join along an existing axis."""
+    _is_something("concatenate", parts)
     return Tensor(parts[0].uop.cat(*(p.uop for p in parts[1:]), dim=axis))
 
 
+@checked
 def stack(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Join along a new axis."""
+    _is_something("stack", parts)
     return Tensor(parts[0].uop.stack(*(p.uop for p in parts[1:]), dim=axis))
 
 
+@checked
 def windows(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
     """Sliding windows over the last ``len(size)`` axes: (..., positions..., offsets...), by movement
     alone.
     """
     n = len(size)
+    if n > x.ndim or len(stride) != n:
+        raise ShapeError(f"windows of {size} in steps of {stride} over a Tensor of shape {x.shape}")
     lead = x.shape[: x.ndim - n]
     out, positions = x, []
     for i, (k, s) in enumerate(zip(size, stride, strict=True)):
         axis = len(lead) + 2 * i
         extent = out.shape[axis]
-        if k > extent:
-            raise ShapeError(f"a window of {k} on an axis of {extent}")
+        if not 0 < k <= extent or s < 1:
+            raise ShapeError(f"a window of {k} on an axis of {extent} in steps of {s}")
         count = (extent - k) // s + 1
         out = _unfold(out, axis, k, s, count)
         positions.append(count)
@@ -167,10 +199,13 @@ def _padded(x: Tensor, padding: tuple[int, ...] | None, value: bool | int | floa
     """The last axes padded on both sides."""
     if padding is None or not any(padding):
         return x
+    if len(padding) > x.ndim or min(padding) < 0:
+        raise ShapeError(f"padding by {padding} of a Tensor of shape {x.shape}")
     widths = [(0, 0)] * (x.ndim - len(padding)) + [(p, p) for p in padding]
     return x.pad(widths, value)
 
 
+@checked
 def max_pool(
     x: Tensor,
     size: tuple[int, ...],
@@ -184,6 +219,7 @@ def max_pool(
     return windows(_padded(x, padding, least), size, stride or size).max(tuple(range(-n, 0)))
 
 
+@checked
 def avg_pool(
     x: Tensor,
     size: tuple[int, ...],
@@ -195,6 +231,7 @@ def avg_pool(
     return windows(_padded(x, padding, 0), size, stride or size).mean(tuple(range(-n, 0)))
 
 
+@checked
 def conv2d(
     x: Tensor,
     weight: Tensor,
@@ -209,6 +246,8 @@ def conv2d(
     `dilation`: the distance of the elements that a window takes. `groups`: the channels of x and of the
     result in so many parts that do not mix.
     """
+    _has_rank("conv2d", x, 4)
+    _has_rank("conv2d", weight, 4)
     batch, channels = x.shape[:2]
     out, inner, kh, kw = weight.shape
     if groups < 1 or channels % groups or out % groups or inner != channels // groups:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from rangeify.errors import ShapeError, UnsupportedError
+from rangeify.errors import IndexingError, ShapeError, UnsupportedError
 from rangeify.reduction import arange
 from uopgraph import DType, UOp, dtypes
 from uopgraph.builders import broadcast_shape
@@ -92,7 +92,7 @@ def _flat(shape: Sequence[int], key: Sequence[UOp | int]) -> tuple[UOp, int]:
     for axis, (k, n) in enumerate(zip(key, lead, strict=True)):
         if isinstance(k, int):
             if not -n <= k < n:
-                raise IndexError(f"index {k} is out of range for axis {axis} of size {n}")
+                raise IndexingError(f"index {k} is out of range for axis {axis} of size {n}")
             part = UOp.const(k % n, dtype)
         else:
             at = _wide(k, n)
@@ -114,7 +114,7 @@ def read(x: UOp, key: Sequence[UOp | int]) -> UOp:
     if 0 in shape or 0 in rest:
         return UOp.const(0, x.dtype).expand((*shape, *rest))
     if total == 0:
-        raise IndexError("an index into an axis of size 0")
+        raise IndexingError("an index into an axis of size 0")
     return _take_at(lines, flat.reshape(math.prod(shape)), 0).reshape((*shape, *rest))
 
 
@@ -188,15 +188,19 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
 def array_key(key: Any, ndim: int, node: Callable[[Any], UOp]) -> ArrayKey | None:
     """The parts of an index with integer arrays, None for a basic one; `node` makes a node of an array.
 
-    Raises IndexError for too many indices, :class:`UnsupportedError` for a boolean mask.
+    Raises :class:`IndexingError` for too many indices and for what is no index, :class:`UnsupportedError` for
+    a boolean mask.
     """
     items = [int(k) if isinstance(k, np.integer) else k for k in (key if isinstance(key, tuple) else (key,))]
     plain = (slice, type(None), type(Ellipsis), int, UOp)
     if all(isinstance(k, plain) and not isinstance(k, bool) for k in items):
         return None
+    for k in items:
+        if isinstance(k, bool | float | complex | str | bytes | dict):
+            raise IndexingError(f"{k!r} is no index")
     used = sum(k is not None and k is not Ellipsis for k in items)
     if used > ndim:
-        raise IndexError(f"{used} indices for {ndim} dimensions")
+        raise IndexingError(f"{used} indices for {ndim} dimensions")
     fill = [slice(None)] * (ndim - used)
     at = next((i for i, k in enumerate(items) if k is Ellipsis), len(items))
     items = [*items[:at], *fill, *items[at + 1 :]]
@@ -206,7 +210,7 @@ def array_key(key: Any, ndim: int, node: Callable[[Any], UOp]) -> ArrayKey | Non
         if isinstance(k, UOp) and not k.dtype.is_int:
             if k.dtype is dtypes.bool:
                 raise UnsupportedError("reading by a boolean mask: the shape depends on data, use where")
-            raise IndexError(f"an index array of {k.dtype.name}")
+            raise IndexingError(f"an index array of {k.dtype.name}")
     # an Ellipsis, None or slice between two arrays sends their axes to the front
     together = picks[-1] - picks[0] == len(picks) - 1 and not picks[0] < at < picks[-1] + (len(fill) == 0)
     basic = tuple(slice(None) if i in picks else k for i, k in enumerate(items))

@@ -7,19 +7,22 @@ expression that reads a buffer goes, its array goes.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from rangeify.errors import UnsupportedDtype
+from rangeify.errors import DeviceError, DTypeError, ShapeError, UnsupportedDtype
 from uopgraph import Device, DType, Ops, UOp, dtypes
 
 Array: TypeAlias = npt.NDArray[Any]
 
 #: The device of a Tensor that is made without one.
 DEFAULT_DEVICE: Final = "cpu"
+
+_DEVICE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(:[0-9]+)?")
 
 _data: Final[WeakKeyDictionary[UOp, Array]] = WeakKeyDictionary()
 #: The same for a BUFFER on several devices: an array for each of them.
@@ -73,6 +76,36 @@ def named_dtype(name: str) -> DType:
     if not isinstance(found, DType):
         raise UnsupportedDtype(name, "a dtype argument")
     return found
+
+
+def _is_unknown(array_dtype: np.dtype[Any]) -> bool:
+    """Whether no dtype here stores the elements of a NumPy array."""
+    try:
+        dtype_of(array_dtype)
+    except UnsupportedDtype:
+        return True
+    return False
+
+
+def as_array(value: Any) -> Array:
+    """An array-like of numbers.
+
+    Raises :class:`ShapeError` for ragged lists, :class:`DTypeError` for what holds no numbers."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):
+        raise ShapeError(f"no array can be made of the {type(value).__name__} {value!r:.60}") from None
+    if not isinstance(value, np.ndarray) and _is_unknown(array.dtype):
+        raise DTypeError(f"no array of numbers: the {type(value).__name__} {value!r:.60}")
+    return array
+
+
+def device_name(name: object) -> str:
+    """A device: a kind like ``cpu``, or one of several of a kind like ``cpu:1``. Which kinds there are is
+    known where a schedule is executed; the NumPy executor runs all. Raises :class:`DeviceError`."""
+    if not isinstance(name, str) or not _DEVICE.fullmatch(name):
+        raise DeviceError(f"a device is named like 'cpu' or 'cpu:1', not {name!r}", ())
+    return name
 
 
 def new_buffer(shape: tuple[int, ...], dtype: DType, device: Device) -> UOp:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, cast
 from weakref import WeakValueDictionary
 
@@ -16,9 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
-from rangeify.errors import AssignError, DeviceError, ShapeError, UnsupportedError
+from rangeify.errors import (
+    ArgumentError,
+    AssignError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDtype,
+    UnsupportedError,
+)
 from rangeify.promotion import common_dtype, convert, promote
+from rangeify.signatures import checked_methods
 from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
+from uopgraph.movement_sugar import flatten_args
 
 if TYPE_CHECKING:
     from rangeify.gather import ArrayKey
@@ -40,10 +50,19 @@ def live_tensors() -> list[Tensor]:
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
-    """A dtype given as a :class:`uopgraph.DType`, by its name, or as a NumPy dtype."""
+    """A dtype given as a :class:`uopgraph.DType`, by its name, or as a NumPy dtype.
+
+    Raises :class:`DTypeError` for what is none of these."""
     if isinstance(dtype, DType):
         return dtype
-    return storage.named_dtype(dtype) if isinstance(dtype, str) else storage.dtype_of(np.dtype(dtype))
+    if isinstance(dtype, str):
+        return storage.named_dtype(dtype)
+    if not isinstance(dtype, np.dtype | type):
+        raise DTypeError(f"a dtype is a uopgraph.DType, its name or a NumPy dtype, not {dtype!r}")
+    try:
+        return storage.dtype_of(np.dtype(dtype))
+    except (TypeError, UnsupportedDtype):
+        raise DTypeError(f"no dtype of numbers: {dtype!r}") from None
 
 
 def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
@@ -52,7 +71,7 @@ def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         return UOp.const(value, dtype)
     if not isinstance(value, UOp):
-        array = np.asarray(value)
+        array = storage.as_array(value)
         if isinstance(value, list | tuple) and array.dtype in _DEFAULTS:
             array = array.astype(_DEFAULTS[array.dtype])
         value = storage.from_array(array, device or storage.DEFAULT_DEVICE)
@@ -61,6 +80,7 @@ def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
     return value if dtype is None else convert(value, dtype)
 
 
+@checked_methods
 class Tensor:
     """A lazy N-dimensional array.
 
@@ -73,7 +93,9 @@ class Tensor:
     __array_priority__ = 1000.0
 
     def __init__(self, data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> None:
-        self._uop = _as_node(data, None if dtype is None else as_dtype(dtype), device)
+        place = None if device is None else storage.device_name(device)
+        self._uop = _as_node(data, None if dtype is None else as_dtype(dtype), place)
+        _ = self._uop.shape_or_none  # shapes that do not fit are refused here, where they were written
         self._base: tuple[Tensor, Any] | None = None
         self._stored = False
         self._serial = next(_serial)
@@ -112,7 +134,7 @@ class Tensor:
 
     def to(self, device: str | Sequence[str]) -> Tensor:
         """The same value on another device, or whole on each of several; a constant is everywhere."""
-        target = device if isinstance(device, str) else _several(device)
+        target = storage.device_name(device) if isinstance(device, str) else _several(device)
         if self.device is None or (self.device == target and self._uop.axis is None):
             return Tensor(self._uop)
         return Tensor(self._uop.copy_to_device(target))
@@ -160,38 +182,45 @@ class Tensor:
     # creation -------------------------------------------------------------------------------------
 
     @classmethod
-    def full(cls, shape: Sequence[int], value: bool | int | float, dtype: DTypeLike | None = None) -> Self:
+    def full(
+        cls, shape: int | Sequence[int], value: bool | int | float, dtype: DTypeLike | None = None
+    ) -> Self:
         """A constant of a shape; it has no storage and no device."""
         node = UOp.const(value, strong_dtype(dtypes.from_py(value)) if dtype is None else as_dtype(dtype))
-        return cls(node.expand(tuple(shape)) if len(shape) else node)
+        sizes = _sizes(shape)
+        return cls(node.expand(sizes) if sizes else node)
 
     @classmethod
     def empty(
-        cls, *shape: int, dtype: DTypeLike = dtypes.default_float, device: str = storage.DEFAULT_DEVICE
+        cls,
+        *shape: int | Sequence[int],
+        dtype: DTypeLike = dtypes.default_float,
+        device: str = storage.DEFAULT_DEVICE,
     ) -> Self:
         """Storage without contents: a place for an array that is given when a schedule runs, or written
         first.
 
         Running a schedule that reads it without an array raises :class:`rangeify.InputError`.
         """
-        return cls(storage.new_buffer(shape, as_dtype(dtype), device))
+        return cls(storage.new_buffer(_sizes(*shape), as_dtype(dtype), storage.device_name(device)))
 
     @classmethod
     def arange(cls, n: int, dtype: DTypeLike = dtypes.default_int) -> Self:
         """The numbers 0 ... n - 1, computed from indices where they are used: no storage, no loop."""
         from rangeify.reduction import arange
 
+        _sizes(n)
         return cls(convert(arange(n), as_dtype(dtype)))
 
     @classmethod
-    def zeros(cls, *shape: int, dtype: DTypeLike = dtypes.default_float) -> Self:
+    def zeros(cls, *shape: int | Sequence[int], dtype: DTypeLike = dtypes.default_float) -> Self:
         """A constant 0 of a shape."""
-        return cls.full(shape, 0, dtype)
+        return cls.full(_sizes(*shape), 0, dtype)
 
     @classmethod
-    def ones(cls, *shape: int, dtype: DTypeLike = dtypes.default_float) -> Self:
+    def ones(cls, *shape: int | Sequence[int], dtype: DTypeLike = dtypes.default_float) -> Self:
         """A constant 1 of a shape."""
-        return cls.full(shape, 1, dtype)
+        return cls.full(_sizes(*shape), 1, dtype)
 
     # element-wise ---------------------------------------------------------------------------------
 
@@ -496,6 +525,10 @@ class Tensor:
     def contiguous(self, *requests: Any) -> Tensor:
         """The same value, stored: a boundary that fusion does not cross. `requests` (JSON data) reach
         ``opts_to_apply`` of the kernel that stores it; nothing here reads them."""
+        try:
+            hash(requests)
+        except TypeError:
+            raise ArgumentError(f"requests of contiguous() must be hashable: {requests!r:.60}") from None
         return Tensor(self._uop.contiguous(requests or None))
 
     # reduction ------------------------------------------------------------------------------------
@@ -505,7 +538,10 @@ class Tensor:
         known = given is None or isinstance(given, Sequence)
         if not known or not all(isinstance(a, SupportsIndex) for a in given or ()):
             raise ShapeError(f"an axis is an integer, or several are, not {axis!r}")
-        listed = range(self.ndim) if given is None else tuple(operator.index(a) for a in given)
+        try:
+            listed = range(self.ndim) if given is None else tuple(operator.index(a) for a in given)
+        except TypeError:
+            raise ShapeError(f"an axis is an integer, or several are, not {axis!r}") from None
         for a in listed:
             if not -self.ndim <= a < self.ndim:
                 raise ShapeError(f"axis {a} is out of range for {self.ndim} dimensions")
@@ -673,7 +709,7 @@ class Tensor:
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         """A capsule of the computed value, a copy of its own, for any library that reads host memory."""
         if stream is not None:
-            raise ValueError("stream must be None for a Tensor in host memory")
+            raise ArgumentError("stream must be None for a Tensor in host memory")
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -713,12 +749,19 @@ def _mask(key: Any, device: Any) -> UOp | None:
     return None if array is None else _operand(array, device)
 
 
+def _sizes(*shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Sizes one by one, or all in one sequence."""
+    sizes = flatten_args(shape)
+    for s in sizes:
+        if not isinstance(s, int | UOp) or (isinstance(s, int) and not 0 <= s < 2**63):
+            raise ShapeError(f"a size is an integer from 0 on below 2**63, not {s!r}")
+    return sizes
+
+
 def _several(devices: Sequence[str]) -> tuple[str, ...]:
     """The names of several devices, each once."""
-    if isinstance(devices, str) or not isinstance(devices, Iterable):
-        raise DeviceError(f"not a sequence of names of devices: {devices!r}", ())
-    names = tuple(devices)
-    if not names or len(set(names)) < len(names) or not all(isinstance(d, str) for d in names):
+    names = tuple(storage.device_name(d) for d in devices)
+    if not names or len(set(names)) < len(names):
         raise DeviceError(f"not the names of different devices: {list(names)!r}", names)
     return names
 

@@ -17,7 +17,7 @@ from uopgraph.dtype import (
     least_upper_float,
 )
 from uopgraph.errors import BoundError, BroadcastError, DeviceError, DTypeError, ShapeError
-from uopgraph.movement_sugar import MovementSugar, same_size, sint
+from uopgraph.movement_sugar import MovementSugar, same_size, shown, sint
 from uopgraph.operators import Operators
 from uopgraph.ops import GroupOp, Ops
 
@@ -292,7 +292,7 @@ class Builders(Operators, MovementSugar):
         """Join equal shapes along a new axis `dim`."""
         shapes = [x.shape for x in (self, *others)]
         if any(not _same_shape(s, shapes[0]) for s in shapes):
-            raise ShapeError("STACK", f"shapes differ: {shapes}")
+            raise ShapeError("STACK", f"shapes differ: {', '.join(map(shown, shapes))}")
         node = type(self)(Ops.STACK, None, (self, *others))
         axis = self._axis(dim, extra=1)
         order = [*range(1, axis + 1), 0, *range(axis + 1, node.ndim)]
@@ -308,7 +308,9 @@ class Builders(Operators, MovementSugar):
                 for i, (a, b) in enumerate(zip(x.shape, self.shape, strict=True))
                 if i != axis
             ):
-                raise ShapeError("CAT", f"shapes {self.shape} and {x.shape} do not join along axis {axis}")
+                raise ShapeError(
+                    "CAT", f"shapes {shown(self.shape)} and {shown(x.shape)} do not join along axis {axis}"
+                )
         sizes = [x.shape[axis] for x in parts]
         pads, masks, before = [], [], cast(sint, 0)
         for i, x in enumerate(parts):
@@ -603,7 +605,7 @@ def broadcast_shape(op: str, *shapes: Sequence[Any]) -> tuple[Any, ...]:
             if same_size(d, 1) or same_size(d, wide):
                 continue
             if not same_size(wide, 1):
-                raise BroadcastError(op, f"shapes {[tuple(s) for s in shapes]} do not broadcast")
+                raise BroadcastError(op, f"shapes {' and '.join(map(shown, shapes))} do not broadcast")
             wide = d
         out.append(wide)
     return tuple(out)

@@ -43,6 +43,10 @@ class BroadcastError(ShapeError, IndexError):
     """Shapes that do not broadcast together."""
 
 
+class IndexingError(ShapeError, IndexError):
+    """An index that a value does not have: beyond an axis, one too many, or of a type that is none."""
+
+
 class DeviceError(UOpError, ValueError):
     """Devices or sharding axes that do not fit together."""
 

@@ -8,7 +8,7 @@ from uopgraph.args import AddrSpace, AxisType, Device
 from uopgraph.builders import broadcast_shape
 from uopgraph.dtype import dtypes
 from uopgraph.errors import DeviceError, ShapeError
-from uopgraph.movement_sugar import product, same_size, sint
+from uopgraph.movement_sugar import product, same_size, shown, shown_size, sint
 from uopgraph.node import UOp, derived, resolve
 from uopgraph.ops import GroupOp, Ops
 
@@ -164,14 +164,14 @@ def _movement_shape(node: UOp) -> tuple[sint, ...]:
     arg = movement_arg(node)
     if op is Ops.RESHAPE:
         if any(_never(UOp.const(d) > -1) for d in arg if not isinstance(d, int) or d < 0):
-            raise ShapeError("RESHAPE", f"negative size in {arg}")
+            raise ShapeError("RESHAPE", f"negative size in {shown(arg)}")
         old, new = simplified(product(shape)), simplified(product(arg))
         if not same_size(old, new) and _never(UOp.const(old).eq(new)):
-            raise ShapeError("RESHAPE", f"{_show(shape)} has {old} elements, {_show(arg)} has {new}")
+            raise ShapeError("RESHAPE", f"{shown(shape)} has {old} elements, {shown(arg)} has {new}")
         return tuple(arg)
     if op is Ops.EXPAND:
         if any(_never(UOp.const(d) > -1) for d in arg if not isinstance(d, int) or d < 0):
-            raise ShapeError("EXPAND", f"negative size in {arg}")
+            raise ShapeError("EXPAND", f"negative size in {shown(arg)}")
         return (*arg, *shape)
     if len(arg) != len(shape):
         raise ShapeError(op.name, f"{len(arg)} entries for {len(shape)} dimensions")
@@ -191,14 +191,11 @@ def _movement_shape(node: UOp) -> tuple[sint, ...]:
             o, i, w = (UOp.const(x) for x in (offset, inner, outer))
             legal = not (_never(o > -1) or _never(i > -1) or _never(o + i < w + 1))
         if not legal:
-            raise ShapeError(op.name, f"offset {offset}, size {size} on a dimension of {s}")
+            raise ShapeError(
+                op.name,
+                f"offset {shown_size(offset)}, size {shown_size(size)} on a dimension of {shown_size(s)}",
+            )
     return tuple(size for _, size in arg)
-
-
-def _show(shape: tuple[sint, ...]) -> str:
-    from uopgraph.render import infix
-
-    return "(" + ", ".join(str(d) if isinstance(d, int) else infix(d) for d in shape) + ")"
 
 
 @derived("device")

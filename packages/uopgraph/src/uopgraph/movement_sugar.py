@@ -6,10 +6,11 @@ The mixin is written against ``shape`` and :meth:`MovementSugar.movement`, so th
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from uopgraph.errors import BroadcastError, ShapeError
+from uopgraph.errors import BroadcastError, IndexingError, ShapeError
 from uopgraph.ops import Ops
 
 if TYPE_CHECKING:
@@ -24,6 +25,50 @@ def flatten_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(args) == 1 and isinstance(args[0], list | tuple):
         return tuple(args[0])
     return args
+
+
+def _is_symbolic(value: object) -> bool:
+    return hasattr(value, "op")
+
+
+def shown_size(size: Any) -> str:
+    """A dimension in a message: a symbolic one as an expression."""
+    from uopgraph.render import infix
+
+    return infix(size) if _is_symbolic(size) else str(size)
+
+
+def shown(shape: Sequence[Any]) -> str:
+    """A shape in a message."""
+    return f"({', '.join(map(shown_size, shape))}{',' * (len(shape) == 1)})"
+
+
+def is_size(value: Any) -> bool:
+    """Whether a value can be a dimension or a position: an integer, or a symbolic one."""
+    return _is_symbolic(value) or _is_integer(value)
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def sizes(op: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Dimensions that were given; raises :class:`ShapeError` for what is none."""
+    for v in values:
+        if not is_size(v):
+            raise ShapeError(op, f"a size must be an integer, got {v!r}")
+    return tuple(v if _is_symbolic(v) else operator.index(v) for v in values)
+
+
+def is_pairs(values: Any) -> bool:
+    """Whether a value is a sequence of pairs of dimensions."""
+    return isinstance(values, Sequence) and all(
+        isinstance(v, Sequence) and len(v) == 2 and all(map(is_size, v)) for v in values
+    )
 
 
 def same_size(a: sint, b: sint) -> bool:
@@ -64,21 +109,25 @@ class MovementSugar:
 
     def _axis(self, axis: int, extra: int = 0) -> int:
         n = self.ndim + extra
+        if not isinstance(axis, int):
+            if not _is_integer(axis):
+                raise ShapeError("axis", f"an axis is an integer, not {axis!r}")
+            axis = operator.index(axis)
         if not -n <= axis < n:
             raise ShapeError("axis", f"axis {axis} is out of range for {n} dimensions")
         return axis % n if n else 0
 
     def reshape(self, *shape: Any) -> Self:
         """The same elements in row-major order under another shape; one entry may be -1."""
-        new = list(flatten_args(shape))
+        new = list(sizes("RESHAPE", flatten_args(shape)))
         unknown = [i for i, d in enumerate(new) if isinstance(d, int) and d == -1]
         if len(unknown) > 1:
-            raise ShapeError("RESHAPE", f"only one dimension may be -1, got {tuple(new)}")
+            raise ShapeError("RESHAPE", f"only one dimension may be -1, got {shown(new)}")
         if unknown:
             total, rest = self.numel(), product(new[: unknown[0]] + new[unknown[0] + 1 :])
             if isinstance(total, int) and isinstance(rest, int):
                 if rest == 0 or total % rest:
-                    raise ShapeError("RESHAPE", f"cannot infer -1 in {tuple(new)} for {total} elements")
+                    raise ShapeError("RESHAPE", f"cannot infer -1 in {shown(new)} for {total} elements")
                 new[unknown[0]] = total // rest
             else:
                 new[unknown[0]] = total // rest
@@ -105,6 +154,8 @@ class MovementSugar:
         """Pad each axis with (before, after) elements of 0. Another `value` is up to the subclass."""
         if value != 0:
             raise ShapeError("PAD", "a pad value other than 0 is not supported by this class")
+        if not is_pairs(before_after):
+            raise ShapeError("PAD", f"an axis is padded by (before, after), got {before_after!r}")
         if len(before_after) != self.ndim:
             raise ShapeError("PAD", f"{len(before_after)} pairs for {self.ndim} dimensions")
         return self.movement(
@@ -141,10 +192,10 @@ class MovementSugar:
     def expand(self, *shape: Any) -> Self:
         """Broadcast to a full shape; -1 and None keep an axis. Built as: reshape away the 1-dims that grow,
         EXPAND prepends their new sizes, PERMUTE into place."""
-        want = list(flatten_args(shape))
+        want = [w if w is None else sizes("EXPAND", (w,))[0] for w in flatten_args(shape)]
         have = (1,) * (len(want) - self.ndim) + tuple(self.shape)
         if len(want) < self.ndim:
-            raise BroadcastError("EXPAND", f"cannot expand {tuple(self.shape)} to {tuple(want)}")
+            raise BroadcastError("EXPAND", f"cannot expand {shown(self.shape)} to {shown(want)}")
         target = tuple(
             h if w is None or (isinstance(w, int) and w == -1) else w for h, w in zip(have, want, strict=True)
         )
@@ -153,7 +204,7 @@ class MovementSugar:
             if same_size(h, w):
                 continue
             if not (isinstance(h, int) and h == 1):
-                raise BroadcastError("EXPAND", f"cannot expand {tuple(self.shape)} to {tuple(want)}")
+                raise BroadcastError("EXPAND", f"cannot expand {shown(self.shape)} to {shown(want)}")
             grow.append(i)
         if not grow:
             return self.reshape(target)
@@ -174,7 +225,7 @@ class MovementSugar:
         """Drop an axis of size 1."""
         a = self._axis(axis)
         if not same_size(self.shape[a], 1):
-            raise ShapeError("RESHAPE", f"cannot squeeze axis {axis} of size {self.shape[a]}")
+            raise ShapeError("RESHAPE", f"cannot squeeze axis {axis} of size {shown_size(self.shape[a])}")
         return self.reshape((*self.shape[:a], *self.shape[a + 1 :]))
 
     def unsqueeze(self, axis: int) -> Self:
@@ -187,9 +238,9 @@ class MovementSugar:
         items = list(key) if isinstance(key, tuple) else [key]
         used = sum(1 for k in items if k is not None and k is not Ellipsis)
         if sum(1 for k in items if k is Ellipsis) > 1:
-            raise ShapeError("INDEX", "more than one Ellipsis")
+            raise IndexingError("INDEX", "more than one Ellipsis")
         if used > self.ndim:
-            raise BroadcastError("INDEX", f"{used} indices for {self.ndim} dimensions")
+            raise IndexingError("INDEX", f"{used} indices for {self.ndim} dimensions")
         fill = [slice(None)] * (self.ndim - used)
         at = next((i for i, k in enumerate(items) if k is Ellipsis), None)
         items = [*items, *fill] if at is None else [*items[:at], *fill, *items[at + 1 :]]
@@ -212,9 +263,11 @@ class MovementSugar:
 
     def _pick(self, axis: int, at: sint) -> Self:
         size = self.shape[axis]
+        if not is_size(at):
+            raise IndexingError("INDEX", f"{at!r} is no index")
         if isinstance(at, int) and isinstance(size, int):
             if not -size <= at < size:
-                raise BroadcastError("INDEX", f"index {at} is out of range for size {size}")
+                raise IndexingError("INDEX", f"index {at} is out of range for size {size}")
             at %= size
         elif isinstance(at, int) and at < 0:
             at = size + at
@@ -224,13 +277,18 @@ class MovementSugar:
         size = self.shape[axis]
         if k == slice(None):
             return self
+        for bound in (k.start, k.stop, k.step):
+            if not (bound is None or is_size(bound)):
+                raise IndexingError("INDEX", f"{bound!r} is no bound of a slice")
+        if isinstance(k.step, int) and k.step == 0:
+            raise IndexingError("INDEX", "the step of a slice must not be 0")
         known = all(v is None or hasattr(v, "__index__") for v in (k.start, k.stop))
         if not isinstance(size, int) or not known:
             if k.step in (None, 1):
                 start: sint = 0 if k.start is None else k.start
                 stop: sint = size if k.stop is None else k.stop
                 return self._window(axis, start, stop - start)
-            raise ShapeError("INDEX", "a step needs a dimension and bounds of known size")
+            raise IndexingError("INDEX", "a step needs a dimension and bounds of known size")
         span = range(*k.indices(size))
         if len(span) == 0:
             return self._window(axis, 0, 0)

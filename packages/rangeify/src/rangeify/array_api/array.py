@@ -6,16 +6,15 @@ Nothing is computed when an expression is written; ``bool``, ``int``, ``float``,
 
 from __future__ import annotations
 
-import functools
 import types
-from collections.abc import Callable
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, Self
 
 import numpy as np
 
 from rangeify import gather
 from rangeify.array_api import dtypes
-from rangeify.errors import ShapeError, UnsupportedError
+from rangeify.errors import ArgumentError, DTypeError, IndexingError, ShapeError, UnsupportedError
+from rangeify.signatures import checked_methods
 from rangeify.storage import DEFAULT_DEVICE
 from rangeify.tensor import Tensor
 from uopgraph import DType, Ops, UOp
@@ -25,6 +24,7 @@ from uopgraph import dtypes as _d
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
+@checked_methods
 class Array:
     """An array of the standard. Made by the functions of the namespace, not by calling the class."""
 
@@ -79,14 +79,14 @@ class Array:
     def T(self) -> Array:
         """The transpose of a matrix; raises for another number of dimensions."""
         if self.ndim != 2:
-            raise ValueError("x.T needs two dimensions; use x.mT or permute_dims")
+            raise ArgumentError("x.T needs two dimensions; use x.mT or permute_dims")
         return Array(self._tensor.transpose())
 
     @property
     def mT(self) -> Array:
         """The transposes of a stack of matrices."""
         if self.ndim < 2:
-            raise ValueError("x.mT needs at least two dimensions")
+            raise ArgumentError("x.mT needs at least two dimensions")
         return Array(self._tensor.transpose())
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> types.ModuleType:
@@ -94,7 +94,9 @@ class Array:
         from rangeify import array_api
 
         if api_version is not None and api_version not in VERSIONS:
-            raise ValueError(f"no version {api_version!r} of the array API; there are {', '.join(VERSIONS)}")
+            raise ArgumentError(
+                f"no version {api_version!r} of the array API; there are {', '.join(VERSIONS)}"
+            )
         return array_api
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
@@ -109,7 +111,7 @@ class Array:
 
     def _scalar(self, what: str) -> Any:
         if self.ndim:
-            raise TypeError(f"only a 0-dimensional array converts to {what}, not one of shape {self.shape}")
+            raise DTypeError(f"only a 0-dimensional array converts to {what}, not one of shape {self.shape}")
         return self._tensor.item()
 
     def __bool__(self) -> bool:
@@ -126,7 +128,7 @@ class Array:
 
     def __index__(self) -> int:
         if not self.dtype.is_int:
-            raise TypeError(f"only an integer array is an index, not {self.dtype.name}")
+            raise DTypeError(f"only an integer array is an index, not {self.dtype.name}")
         return int(self._scalar("an index"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -143,7 +145,7 @@ class Array:
         """A capsule of the computed value, a copy of its own. Raises BufferError for another device than the
         host."""
         if stream is not None:
-            raise ValueError("stream must be None for an array in host memory")
+            raise ArgumentError("stream must be None for an array in host memory")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"no export to device {dl_device}")
         if copy is False:
@@ -163,7 +165,7 @@ class Array:
         return f"Array({body}, dtype={self.dtype.name})"
 
     def __hash__(self) -> int:
-        raise TypeError("an array is not hashable")
+        raise DTypeError("an array is not hashable")
 
     # indexing -------------------------------------------------------------------------------------
 
@@ -189,7 +191,7 @@ class Array:
         """Both operands in their common dtype; None when `other` is neither an array nor a number."""
         if not isinstance(other, Array) and not dtypes.is_scalar(other):
             if isinstance(other, complex):
-                raise TypeError("complex numbers do not mix with these arrays")
+                raise DTypeError("complex numbers do not mix with these arrays")
             return None
         a, b = pair(self, other, kind, name)
         return (b, a) if swap else (a, b)
@@ -327,7 +329,7 @@ class Array:
         if value is NotImplemented:
             return NotImplemented  # type: ignore[no-any-return]
         if value.dtype is not self.dtype:
-            raise TypeError(f"an in-place operation does not turn {self.dtype.name} into {value.dtype.name}")
+            raise DTypeError(f"an in-place operation does not turn {self.dtype.name} into {value.dtype.name}")
         if value.shape != self.shape:
             raise ShapeError(f"an in-place operation does not turn shape {self.shape} into {value.shape}")
         self._tensor.assign(value.tensor)
@@ -373,22 +375,6 @@ class Array:
         return self._inplace(self @ other)
 
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def array_function(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A decorator: the first argument must be an array. Raises TypeError naming the function otherwise."""
-
-    @functools.wraps(function)
-    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if args and not isinstance(args[0], Array):
-            raise TypeError(f"{function.__name__} needs an array, not {type(args[0]).__name__}")
-        return function(*args, **kwargs)
-
-    return checked
-
-
 def pair(x1: Array | Any, x2: Array | Any, kind: str, name: str) -> tuple[UOp, UOp]:
     """Two operands, one of which may be a Python number, in their common dtype.
 
@@ -396,7 +382,7 @@ def pair(x1: Array | Any, x2: Array | Any, kind: str, name: str) -> tuple[UOp, U
     """
     arrays = [x for x in (x1, x2) if isinstance(x, Array)]
     if not arrays or not all(isinstance(x, Array) or dtypes.is_scalar(x) for x in (x1, x2)):
-        raise TypeError(f"{name} needs arrays, or an array and a Python number")
+        raise DTypeError(f"{name} needs arrays, or an array and a Python number")
     for x in arrays:
         dtypes.require(x.dtype, kind, name)
     dtype = dtypes.promote(*(x.dtype for x in arrays))
@@ -409,7 +395,7 @@ def _written(value: Any, dtype: DType) -> UOp:
     if not isinstance(value, Array):
         return dtypes.scalar(value, dtype)
     if dtypes.promote(value.dtype, dtype) is not dtype:
-        raise TypeError(f"a value of {value.dtype.name} does not go into an array of {dtype.name}")
+        raise DTypeError(f"a value of {value.dtype.name} does not go into an array of {dtype.name}")
     return value.node.cast(dtype)
 
 
@@ -421,11 +407,11 @@ def _array_key(key: Any, ndim: int) -> tuple[UOp | int, ...] | None:
     if any(isinstance(k, Array) and k.dtype is _d.bool for k in items):
         raise UnsupportedError("indexing by a boolean mask (the shape depends on data; use where)")
     if any(isinstance(k, Array) and not k.dtype.is_int for k in items):
-        raise IndexError("an index array must have an integer dtype")
+        raise IndexingError("an index array must have an integer dtype")
     if not all(isinstance(k, Array | int) and not isinstance(k, bool) for k in items):
         raise UnsupportedError("index arrays beside slices, None or Ellipsis")
     if len(items) > ndim:
-        raise IndexError(f"{len(items)} indices for {ndim} dimensions")
+        raise IndexingError(f"{len(items)} indices for {ndim} dimensions")
     return tuple(k.node if isinstance(k, Array) else int(k) for k in items)
 
 

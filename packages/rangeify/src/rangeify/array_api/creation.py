@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, array_function
-from rangeify.errors import ShapeError, UnsupportedError
+from rangeify.array_api.array import Array
+from rangeify.errors import ArgumentError, CallError, ConstantError, DTypeError, ShapeError, UnsupportedError
 from rangeify.reduction import arange as _counter
-from rangeify.storage import DEFAULT_DEVICE, dtype_of, numpy_dtype
+from rangeify.signatures import checked
+from rangeify.storage import DEFAULT_DEVICE, as_array, dtype_of, numpy_dtype
 from rangeify.tensor import Tensor
 from uopgraph import DType, UOp
 from uopgraph import dtypes as _d
@@ -21,8 +22,8 @@ from uopgraph import dtypes as _d
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
-    if any(s < 0 for s in sizes):
-        raise ShapeError(f"negative size in {sizes}")
+    if any(not 0 <= s < 2**63 for s in sizes):
+        raise ShapeError(f"negative or too large size in {sizes}")
     return sizes
 
 
@@ -41,7 +42,7 @@ def _default(value: Any) -> DType:
         return dtypes.DEFAULT_FLOAT
     if isinstance(value, complex):
         raise UnsupportedError("complex numbers")
-    raise TypeError(f"no array of {type(value).__name__}")
+    raise DTypeError(f"no array of {type(value).__name__}")
 
 
 def _python_values(obj: Any) -> list[Any]:
@@ -51,6 +52,7 @@ def _python_values(obj: Any) -> list[Any]:
     return [obj]
 
 
+@checked
 def asarray(
     obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None
 ) -> Array:
@@ -64,15 +66,17 @@ def asarray(
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     if isinstance(obj, Array):
         if copy is False and wanted not in (None, obj.dtype):
-            raise ValueError("a conversion needs a copy")
+            raise ArgumentError("a conversion needs a copy")
         return Array.of(obj.node if wanted is None else obj.node.cast(wanted))
     if copy is False:
-        raise ValueError("asarray of anything but an array makes a copy")
+        raise ArgumentError("asarray of anything but an array makes a copy")
     if isinstance(obj, bool | int | float | complex) and not isinstance(obj, np.generic):
         target = _default(obj) if wanted is None else wanted
         return Array.of(_constant(obj, target))
     if isinstance(obj, list | tuple):
         return _from_sequence(obj, wanted)
+    if isinstance(obj, Tensor):
+        return asarray(Array(Tensor(obj)), dtype=wanted)
     array = np.asarray(obj)
     if array.dtype.kind == "c":
         raise UnsupportedError("complex numbers")
@@ -84,7 +88,7 @@ def _constant(value: Any, dtype: DType) -> UOp:
     if isinstance(value, complex):
         raise UnsupportedError("complex numbers")
     if dtype.is_int and isinstance(value, int) and not dtype.min <= value <= dtype.max:
-        raise OverflowError(f"{value} is out of range for {dtype.name}")
+        raise ConstantError(f"{value} is out of range for {dtype.name}")
     return UOp.const(value, dtype)
 
 
@@ -104,7 +108,7 @@ def _from_sequence(obj: Sequence[Any], wanted: DType | None) -> Array:
     for v in values:
         if not isinstance(v, Array):
             _constant(v, wanted)
-    plain = np.array(_plain(obj), dtype=numpy_dtype(wanted))
+    plain = as_array(_plain(obj)).astype(numpy_dtype(wanted))
     return Array(Tensor(plain))
 
 
@@ -114,14 +118,21 @@ def _plain(obj: Any) -> Any:
     return obj.tensor.item() if isinstance(obj, Array) else obj
 
 
+@checked
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of the value of any object with ``__dlpack__``; the value is copied."""
     _on(device)
     if copy is False:
-        raise ValueError("from_dlpack makes a copy")
-    return asarray(x) if isinstance(x, Array) else asarray(np.from_dlpack(x))
+        raise ArgumentError("from_dlpack makes a copy")
+    if not hasattr(x, "__dlpack__"):
+        raise CallError("from_dlpack", "x", "an object with __dlpack__", type(x).__name__)
+    try:
+        return asarray(x if isinstance(x, Array) else np.from_dlpack(x))
+    except BufferError as error:
+        raise UnsupportedError(f"from_dlpack: {error}") from None
 
 
+@checked
 def full(
     shape: int | Sequence[int], fill_value: Any, *, dtype: DType | None = None, device: Any = None
 ) -> Array:
@@ -133,40 +144,43 @@ def full(
     return Array.of(node.expand(sizes) if sizes else node)
 
 
+@checked
 def zeros(shape: int | Sequence[int], *, dtype: DType | None = None, device: Any = None) -> Array:
     """Zeros of a shape."""
     return full(shape, 0, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
+@checked
 def ones(shape: int | Sequence[int], *, dtype: DType | None = None, device: Any = None) -> Array:
     """Ones of a shape."""
     return full(shape, 1, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
+@checked
 def empty(shape: int | Sequence[int], *, dtype: DType | None = None, device: Any = None) -> Array:
     """An array whose values mean nothing: zeros."""
     return zeros(shape, dtype=dtype, device=device)
 
 
-@array_function
+@checked
 def full_like(x: Array, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
     """A constant of the shape and dtype of x."""
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
-@array_function
+@checked
 def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
     """Zeros of the shape and dtype of x."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-@array_function
+@checked
 def ones_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
     """Ones of the shape and dtype of x."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-@array_function
+@checked
 def empty_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
     """Zeros of the shape and dtype of x; the values mean nothing."""
     return full_like(x, 0, dtype=dtype, device=device)
@@ -177,15 +191,22 @@ def counter(n: int, dtype: DType) -> UOp:
     return _counter(n).cast(dtype)
 
 
+@checked
 def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DType | None = None, device: Any = None
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
 ) -> Array:
     """The numbers from `start` up to `stop` (exclusive) in steps; ``arange(stop)`` starts at 0."""
     _on(device)
     if stop is None:
         start, stop = 0, start
     if step == 0:
-        raise ValueError("arange with a step of 0")
+        raise ArgumentError("arange with a step of 0")
     numbers = (start, stop, step)
     whole = all(isinstance(v, int) for v in numbers)
     target = (
@@ -194,7 +215,9 @@ def arange(
         else (dtypes.DEFAULT_INT if whole else dtypes.DEFAULT_FLOAT)
     )
     dtypes.require(target, "numeric", "arange")
-    n = max(-((start - stop) // step) if whole else math.ceil((stop - start) / step), 0)
+    if not all(map(math.isfinite, numbers)):
+        raise ArgumentError(f"arange of {numbers}")
+    n = int(max(-((start - stop) // step) if whole else math.ceil((stop - start) / step), 0))
     if target.is_float:
         wide = counter(n, _d.float64)
         return Array.of(
@@ -207,6 +230,7 @@ def arange(
     return Array.of(count * UOp.const(int(step), target) + UOp.const(int(start), target))
 
 
+@checked
 def linspace(
     start: float,
     stop: float,
@@ -222,7 +246,7 @@ def linspace(
     _on(device)
     target = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype, "linspace")
     if num < 0:
-        raise ValueError(f"linspace of {num} numbers")
+        raise ArgumentError(f"linspace of {num} numbers")
     if isinstance(start, complex) or isinstance(stop, complex):
         raise UnsupportedError("complex numbers")
     steps = num - 1 if endpoint else num
@@ -236,6 +260,7 @@ def linspace(
     return Array.of(values.cast(target))
 
 
+@checked
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: Any = None
 ) -> Array:
@@ -265,24 +290,25 @@ def _triangle(x: Array, k: int, lower: bool) -> Array:
     return Array.of(keep.where(x.node, UOp.const(0, x.dtype)))
 
 
-@array_function
+@checked
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles of a stack of matrices, up to diagonal `k`."""
     return _triangle(x, k, lower=True)
 
 
-@array_function
+@checked
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles of a stack of matrices, from diagonal `k`."""
     return _triangle(x, k, lower=False)
 
 
+@checked
 def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     """Coordinate arrays of vectors; "xy" swaps the first two axes."""
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"indexing must be 'xy' or 'ij', not {indexing!r}")
+        raise ArgumentError(f"indexing must be 'xy' or 'ij', not {indexing!r}")
     if len({a.dtype for a in arrays}) > 1:
-        raise TypeError("meshgrid needs arrays of one dtype")
+        raise DTypeError("meshgrid needs arrays of one dtype")
     if any(a.ndim > 1 for a in arrays):
         raise ShapeError("meshgrid needs vectors")
     n = len(arrays)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from rangeify.errors import PromotionError, UnsupportedError
+from rangeify.errors import ArgumentError, ConstantError, DTypeError, PromotionError, UnsupportedError
 from rangeify.storage import numpy_dtype
 from uopgraph import DType, UOp, least_upper_dtype
 from uopgraph import dtypes as _d
@@ -39,7 +39,7 @@ KINDS: Final[dict[str, tuple[DType, ...]]] = {
 def require(dtype: DType, kind: str, function: str) -> None:
     """Raise TypeError unless `dtype` is of one of the kinds in `kind` ("integral or bool")."""
     if not any(dtype in KINDS[k] for k in kind.split(" or ")):
-        raise TypeError(f"{function} needs {kind} arrays, not {dtype.name}")
+        raise DTypeError(f"{function} needs {kind} arrays, not {dtype.name}")
 
 
 def promote(*ds: DType) -> DType:
@@ -69,13 +69,13 @@ def scalar(value: Any, dtype: DType) -> UOp:
     elif isinstance(value, int):
         fits = dtype is not _d.bool
         if dtype.is_int and not dtype.min <= value <= dtype.max:
-            raise OverflowError(f"{value} is out of range for {dtype.name}")
+            raise ConstantError(f"{value} is out of range for {dtype.name}")
     elif isinstance(value, float):
         fits = dtype.is_float
     else:
         fits = False
     if not fits:
-        raise TypeError(f"a Python {type(value).__name__} does not mix with an array of {dtype.name}")
+        raise DTypeError(f"a Python {type(value).__name__} does not mix with an array of {dtype.name}")
     return UOp.const(value, dtype)
 
 
@@ -97,8 +97,8 @@ def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, DType):
         return dtype is kind
-    if kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r}; there are {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ArgumentError(f"unknown kind {kind!r}; there are {', '.join(KINDS)}")
     return dtype in KINDS[kind]
 
 

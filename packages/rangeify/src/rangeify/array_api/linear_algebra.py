@@ -7,37 +7,38 @@ import math
 from collections.abc import Sequence
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, array_function
+from rangeify.array_api.array import Array
 from rangeify.array_api.elementwise import abs as magnitude
 from rangeify.array_api.manipulation import axes_of, axis_of
-from rangeify.errors import ShapeError
+from rangeify.errors import DTypeError, ShapeError
 from rangeify.reduction import matmul as _matmul
+from rangeify.signatures import checked
 from uopgraph import DType, Ops, UOp
 
 
 def _promoted(x1: Array, x2: Array, name: str) -> tuple[UOp, UOp, DType]:
     for x in (x1, x2):
         if not isinstance(x, Array):
-            raise TypeError(f"{name} needs arrays, not {type(x).__name__}")
+            raise DTypeError(f"{name} needs arrays, not {type(x).__name__}")
         dtypes.require(x.dtype, "numeric", name)
     dtype = dtypes.promote(x1.dtype, x2.dtype)
     return x1.node.cast(dtype), x2.node.cast(dtype), dtype
 
 
-@array_function
+@checked
 def matmul(x1: Array, x2: Array, /) -> Array:
     """The product of stacks of matrices (or vectors), in the promoted dtype."""
     a, b, dtype = _promoted(x1, x2, "matmul")
     return Array.of(_matmul(a, b).cast(dtype))
 
 
-@array_function
+@checked
 def matrix_transpose(x: Array, /) -> Array:
     """The transposes of a stack of matrices."""
     return x.mT
 
 
-@array_function
+@checked
 def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
     """The sum of products over the last axes of x1 and the first of x2, or over named pairs of axes."""
     a, b, dtype = _promoted(x1, x2, "tensordot")
@@ -60,7 +61,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     return Array.of(_matmul(p, q).cast(dtype).reshape(shape))
 
 
-@array_function
+@checked
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis (counted from the end); the other axes broadcast."""
     a, b, _ = _promoted(x1, x2, "vecdot")
@@ -75,7 +76,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 # the extension ----------------------------------------------------------------------------------
 
 
-@array_function
+@checked
 def outer(x1: Array, x2: Array, /) -> Array:
     """All products of two vectors."""
     a, b, _ = _promoted(x1, x2, "outer")
@@ -84,7 +85,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
     return Array.of(a.reshape(x1.size, 1) * b.reshape(1, x2.size))
 
 
-@array_function
+@checked
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     """The diagonals of a stack of matrices, by movement alone."""
     if x.ndim < 2:
@@ -100,7 +101,7 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     return Array.of(skewed[..., 0])
 
 
-@array_function
+@checked
 def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     """The sums of the diagonals of a stack of matrices."""
     dtypes.require(x.dtype, "numeric", "trace")
@@ -109,7 +110,7 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     return Array.of(line.sum(line.ndim - 1))
 
 
-@array_function
+@checked
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of three along an axis; the other axes broadcast."""
     a, b, _ = _promoted(x1, x2, "cross")
@@ -125,7 +126,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     return Array.of(parts[0].cat(*parts[1:], dim=place))
 
 
-@array_function
+@checked
 def vector_norm(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
 ) -> Array:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, array_function
+from rangeify.array_api.array import Array
 from rangeify.array_api.dtypes import FloatInfo, IntInfo
-from rangeify.errors import ShapeError, UnsupportedError
+from rangeify.errors import ArgumentError, ShapeError, UnsupportedError
+from rangeify.signatures import checked
 from uopgraph import DType
 from uopgraph.builders import broadcast_shape
 from uopgraph.errors import BroadcastError
@@ -37,7 +38,7 @@ def axes_of(axis: int | Sequence[int] | None, ndim: int, function: str) -> tuple
 # data types -------------------------------------------------------------------------------------
 
 
-@array_function
+@checked
 def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Array:
     """x in another dtype; `copy` makes no difference that can be observed."""
     target = dtypes.as_dtype(dtype, "astype")
@@ -45,29 +46,33 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) 
     return out if device is None else out.to_device(device)
 
 
+@checked
 def can_cast(from_: DType | Array, to: DType, /) -> bool:
     """Whether promotion of the two dtypes gives `to`."""
     return dtypes.can_cast_dtype(from_.dtype if isinstance(from_, Array) else from_, to)
 
 
+@checked
 def finfo(type: DType | Array, /) -> FloatInfo:
     """Limits of a floating-point dtype."""
     return dtypes.float_limits(type.dtype if isinstance(type, Array) else type)
 
 
+@checked
 def iinfo(type: DType | Array, /) -> IntInfo:
     """Limits of an integer dtype."""
     return dtypes.int_limits(type.dtype if isinstance(type, Array) else type)
 
 
-isdtype = dtypes.isdtype
+isdtype = checked(dtypes.isdtype)
 
 
+@checked
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype of an operation on arrays, dtypes and Python numbers (at least one of the first two)."""
     strong = [a.dtype if isinstance(a, Array) else a for a in arrays_and_dtypes if not dtypes.is_scalar(a)]
     if not strong or not all(isinstance(d, DType) for d in strong):
-        raise ValueError("result_type needs an array or a dtype")
+        raise ArgumentError("result_type needs an array or a dtype")
     found = dtypes.promote(*strong)
     for value in arrays_and_dtypes:
         if dtypes.is_scalar(value):
@@ -85,13 +90,14 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         raise ShapeError(str(e)) from None
 
 
+@checked
 def broadcast_arrays(*arrays: Array) -> list[Array]:
     """All arrays in their common shape."""
     shape = _common_shape([a.shape for a in arrays]) if arrays else ()
     return [broadcast_to(a, shape) for a in arrays]
 
 
-@array_function
+@checked
 def broadcast_to(x: Array, /, shape: Sequence[int]) -> Array:
     """x in a shape that it broadcasts to."""
     target = tuple(shape)
@@ -100,19 +106,19 @@ def broadcast_to(x: Array, /, shape: Sequence[int]) -> Array:
     return Array.of(x.node.expand(target) if target else x.node)
 
 
-@array_function
+@checked
 def reshape(x: Array, /, shape: Sequence[int], *, copy: bool | None = None) -> Array:
     """The same elements in row-major order; one size may be -1."""
     return Array.of(x.node.reshape(tuple(shape)))
 
 
-@array_function
+@checked
 def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """x with a new axis of size 1."""
     return Array.of(x.node.unsqueeze(axis_of(axis, x.ndim + 1, "expand_dims")))
 
 
-@array_function
+@checked
 def squeeze(x: Array, /, axis: int | Sequence[int]) -> Array:
     """x without axes of size 1."""
     dropped = axes_of(axis, x.ndim, "squeeze")
@@ -121,7 +127,7 @@ def squeeze(x: Array, /, axis: int | Sequence[int]) -> Array:
     return Array.of(x.node.reshape(tuple(s for i, s in enumerate(x.shape) if i not in dropped)))
 
 
-@array_function
+@checked
 def permute_dims(x: Array, /, axes: Sequence[int]) -> Array:
     """Axis i of the result is axis ``axes[i]`` of x."""
     order = [axis_of(a, x.ndim, "permute_dims") for a in axes]
@@ -130,7 +136,7 @@ def permute_dims(x: Array, /, axes: Sequence[int]) -> Array:
     return Array.of(x.node.permute(tuple(order)))
 
 
-@array_function
+@checked
 def moveaxis(x: Array, source: int | Sequence[int], destination: int | Sequence[int], /) -> Array:
     """Axes moved to other places; the others keep their order."""
     listed = [(a,) if isinstance(a, int) else tuple(a) for a in (source, destination)]
@@ -143,16 +149,17 @@ def moveaxis(x: Array, source: int | Sequence[int], destination: int | Sequence[
     return Array.of(x.node.permute(tuple(order)))
 
 
-@array_function
+@checked
 def flip(x: Array, /, *, axis: int | Sequence[int] | None = None) -> Array:
     """x reversed along axes (all by default)."""
     return Array.of(x.node.flip(axes_of(axis, x.ndim, "flip")))
 
 
+@checked
 def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     """Arrays joined along an axis; flattened first for None."""
     if not arrays:
-        raise ValueError("concat of nothing")
+        raise ArgumentError("concat of nothing")
     dtype = dtypes.promote(*(a.dtype for a in arrays))
     nodes = [a.node.cast(dtype) for a in arrays]
     if axis is None:
@@ -167,17 +174,18 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     return Array.of(filled[0].cat(*filled[1:], dim=place))
 
 
+@checked
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
     """Arrays of one shape joined along a new axis."""
     if not arrays:
-        raise ValueError("stack of nothing")
+        raise ArgumentError("stack of nothing")
     if len({a.shape for a in arrays}) > 1:
         raise ShapeError(f"stack of shapes {[a.shape for a in arrays]}")
     place = axis_of(axis, arrays[0].ndim + 1, "stack")
     return concat([Array.of(a.node.unsqueeze(place)) for a in arrays], axis=place)
 
 
-@array_function
+@checked
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices of x along an axis."""
     place = axis_of(axis, x.ndim, "unstack")
@@ -185,18 +193,18 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(x[(*lead, i)] for i in range(x.shape[place]))
 
 
-@array_function
+@checked
 def roll(x: Array, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Array:
     """Elements moved along axes, those that leave come in at the other end; over the flat array for None."""
     if axis is None:
         if not isinstance(shift, int):
-            raise ValueError("roll by several shifts needs as many axes")
+            raise ArgumentError("roll by several shifts needs as many axes")
         flat = Array.of(x.node.reshape(x.size))
         return Array.of(roll(flat, shift, axis=0).node.reshape(x.shape))
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
     if len(shifts) != len(axes):
-        raise ValueError(f"roll by {len(shifts)} shifts along {len(axes)} axes")
+        raise ArgumentError(f"roll by {len(shifts)} shifts along {len(axes)} axes")
     out = x
     for a, s in zip(axes, shifts, strict=True):
         place = axis_of(a, x.ndim, "roll")
@@ -209,7 +217,7 @@ def roll(x: Array, /, shift: int | Sequence[int], *, axis: int | Sequence[int] |
     return out
 
 
-@array_function
+@checked
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
     """Each element several times; `repeats` is a number, or an array of numbers that is computed here."""
     if axis is None:
@@ -228,7 +236,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     if not isinstance(repeats, int):
         raise UnsupportedError(f"repeat by {type(repeats).__name__}")
     if repeats < 0:
-        raise ValueError(f"repeat {repeats} times")
+        raise ArgumentError(f"repeat {repeats} times")
     before, after = x.shape[:place], x.shape[place + 1 :]
     wide = x.node.reshape((*before, n, 1, *after)).expand((*before, n, repeats, *after))
     return Array.of(wide.reshape((*before, n * repeats, *after)))
@@ -236,7 +244,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
 
 def _repeat_each(x: Array, counts: Sequence[int], axis: int) -> Array:
     if any(c < 0 for c in counts):
-        raise ValueError("repeat a negative number of times")
+        raise ArgumentError("repeat a negative number of times")
     lead = (slice(None),) * axis
     parts = [repeat(x[(*lead, slice(i, i + 1))], c, axis=axis) for i, c in enumerate(counts) if c] or [
         x[(*lead, slice(0, 0))]
@@ -244,7 +252,7 @@ def _repeat_each(x: Array, counts: Sequence[int], axis: int) -> Array:
     return concat(parts, axis=axis)
 
 
-@array_function
+@checked
 def tile(x: Array, repetitions: Sequence[int], /) -> Array:
     """x repeated as a whole along each axis."""
     times = tuple(repetitions)
@@ -252,7 +260,7 @@ def tile(x: Array, repetitions: Sequence[int], /) -> Array:
     shape = (1,) * (rank - x.ndim) + x.shape
     times = (1,) * (rank - len(times)) + times
     if any(t < 0 for t in times):
-        raise ValueError(f"tile {times} times")
+        raise ArgumentError(f"tile {times} times")
     node = x.node.reshape(tuple(v for s in shape for v in (1, s)))
     wide = node.expand(tuple(v for s, t in zip(shape, times, strict=True) for v in (t, s)))
     return Array.of(wide.reshape(tuple(s * t for s, t in zip(shape, times, strict=True))))

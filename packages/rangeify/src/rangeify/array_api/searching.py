@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from rangeify import gather
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, array_function, pair
+from rangeify.array_api.array import Array, pair
 from rangeify.array_api.creation import counter
 from rangeify.array_api.manipulation import axis_of
-from rangeify.errors import ShapeError
+from rangeify.errors import ArgumentError, ShapeError
+from rangeify.signatures import checked
 from uopgraph import Ops, UOp
 
 #: A sorted vector of at most this length is compared as a whole.
@@ -37,7 +38,7 @@ def _first(x: Array, axis: int | None, keepdims: bool, least: bool, name: str) -
     place = 0 if axis is None else axis_of(axis, x.ndim, name)
     n = int(node.shape[place])
     if n == 0:
-        raise ValueError(f"{name} over an axis of size 0")
+        raise ArgumentError(f"{name} over an axis of size 0")
     if least:
         node = -node if node.dtype.is_float else ~node
     best = node.max(place, keepdim=True)
@@ -53,19 +54,19 @@ def _first(x: Array, axis: int | None, keepdims: bool, least: bool, name: str) -
     return Array.of(found.reshape(kept))
 
 
-@array_function
+@checked
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The first position of the greatest value, or of the first nan; in the flat array for None."""
     return _first(x, axis, keepdims, least=False, name="argmax")
 
 
-@array_function
+@checked
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The first position of the least value, or of the first nan; in the flat array for None."""
     return _first(x, axis, keepdims, least=True, name="argmin")
 
 
-@array_function
+@checked
 def where(condition: Array, x1: Any, x2: Any, /) -> Array:
     """x1 where the condition is true, else x2."""
     dtypes.require(condition.dtype, "bool", "where")
@@ -76,11 +77,11 @@ def where(condition: Array, x1: Any, x2: Any, /) -> Array:
 # places in a sorted vector --------------------------------------------------------------------
 
 
-@array_function
+@checked
 def searchsorted(x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None) -> Array:
     """For each value of x2 the place in the sorted vector x1 before (left) or behind (right) equal values."""
     if side not in ("left", "right"):
-        raise ValueError(f"side must be 'left' or 'right', not {side!r}")
+        raise ArgumentError(f"side must be 'left' or 'right', not {side!r}")
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted in an array of {x1.ndim} dimensions")
     a, b = pair(x1, x2, "numeric", "searchsorted")
@@ -126,12 +127,12 @@ def take_index(indices: Array, name: str) -> UOp:
     return indices.node
 
 
-@array_function
+@checked
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """The elements along an axis at a vector of indices, negative ones counted from the end."""
     if axis is None:
         if x.ndim != 1:
-            raise ValueError(f"take from {x.ndim} dimensions needs an axis")
+            raise ArgumentError(f"take from {x.ndim} dimensions needs an axis")
         axis = 0
     place = axis_of(axis, x.ndim, "take")
     index = take_index(indices, "take")
@@ -143,7 +144,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     return Array.of(gather.take(x.node, index, place))
 
 
-@array_function
+@checked
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """``out[..., k, ...] = x[..., indices[..., k, ...], ...]`` along an axis; the other axes broadcast."""
     dtypes.require(indices.dtype, "integral", "take_along_axis")

@@ -12,9 +12,10 @@ from typing import Final
 
 from rangeify import gather
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, array_function
+from rangeify.array_api.array import Array
 from rangeify.array_api.manipulation import axis_of
 from rangeify.array_api.searching import along, count
+from rangeify.signatures import checked
 from uopgraph import UOp
 from uopgraph import dtypes as _d
 
@@ -98,13 +99,13 @@ def _order(x: Array, axis: int, descending: bool, name: str) -> tuple[UOp, int]:
     return here.where(source, UOp.const(0, dtypes.DEFAULT_INT)).sum(place + 1).contiguous(), place
 
 
-@array_function
+@checked
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The positions that sort x along an axis, always stably; nan is greater than everything."""
     return Array.of(_order(x, axis, descending, "argsort")[0])
 
 
-@array_function
+@checked
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """x sorted along an axis, always stably; nan is greater than everything."""
     order, place = _order(x, axis, descending, "sort")

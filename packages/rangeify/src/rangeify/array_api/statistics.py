@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array, array_function
+from rangeify.array_api.array import Array
 from rangeify.array_api.creation import counter
 from rangeify.array_api.manipulation import axes_of, axis_of, concat
-from rangeify.errors import ShapeError
+from rangeify.errors import ArgumentError, ShapeError
+from rangeify.signatures import checked
 from uopgraph import DType, Ops, UOp
 from uopgraph import dtypes as _d
 
@@ -33,14 +34,14 @@ def _accumulated(x: Array, dtype: DType | None, name: str) -> tuple[UOp, DType]:
     return node.cast(target), target
 
 
-@array_function
+@checked
 def sum(x: Array, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
     """The sum; integers of less than the default width in the default width."""
     node, _ = _accumulated(x, dtype, "sum")
     return Array.of(node.sum(axes_of(axis, x.ndim, "sum"), keepdims))
 
 
-@array_function
+@checked
 def prod(x: Array, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
     """The product; integers of less than the default width in the default width."""
     node, _ = _accumulated(x, dtype, "prod")
@@ -51,18 +52,18 @@ def _extreme(x: Array, axis: Axes, keepdims: bool, name: str) -> tuple[UOp, tupl
     node = _numeric(x, "numeric", name)
     axes = axes_of(axis, x.ndim, name)
     if 0 in [x.shape[a] for a in axes]:
-        raise ValueError(f"{name} over an axis of size 0")
+        raise ArgumentError(f"{name} over an axis of size 0")
     return node, axes
 
 
-@array_function
+@checked
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The greatest value; nan where one is nan."""
     node, axes = _extreme(x, axis, keepdims, "max")
     return Array.of(node.max(axes, keepdims))
 
 
-@array_function
+@checked
 def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The least value; nan where one is nan."""
     node, axes = _extreme(x, axis, keepdims, "min")
@@ -79,20 +80,20 @@ def _mean(node: UOp, axes: tuple[int, ...], keepdims: bool) -> UOp:
     return _divided(node.sum(axes, keepdims), float(math.prod(int(node.shape[a]) for a in axes)))
 
 
-@array_function
+@checked
 def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The sum divided by the number of elements."""
     node = _numeric(x, "real floating", "mean")
     return Array.of(_mean(node, axes_of(axis, x.ndim, "mean"), keepdims))
 
 
-@array_function
+@checked
 def var(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
     """The mean square distance from the mean; `correction` is taken from the number of elements."""
     return Array.of(_variance(x, axis, correction, keepdims, "var"))
 
 
-@array_function
+@checked
 def std(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
     """The square root of the variance."""
     return Array.of(_variance(x, axis, correction, keepdims, "std").alu(Ops.SQRT))
@@ -113,13 +114,13 @@ def _truth(x: Array) -> UOp:
     return x.node if x.dtype is _d.bool else x.node.ne(UOp.const(0, x.dtype))
 
 
-@array_function
+@checked
 def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether one element is true (not 0)."""
     return Array.of(_some(_truth(x), axes_of(axis, x.ndim, "any"), keepdims))
 
 
-@array_function
+@checked
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether every element is true (not 0)."""
     return Array.of(_some(_truth(x).logical_not(), axes_of(axis, x.ndim, "all"), keepdims).logical_not())
@@ -129,7 +130,7 @@ def _some(truth: UOp, axes: tuple[int, ...], keepdims: bool) -> UOp:
     return truth.cast(_d.uint8).max(axes, keepdims).ne(UOp.const(0, _d.uint8))
 
 
-@array_function
+@checked
 def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """How many elements are not 0."""
     axes = axes_of(axis, x.ndim, "count_nonzero")
@@ -179,7 +180,7 @@ def _cumulative(
 ) -> Array:
     if axis is None:
         if x.ndim != 1:
-            raise ValueError(f"{name} of {x.ndim} dimensions needs an axis")
+            raise ArgumentError(f"{name} of {x.ndim} dimensions needs an axis")
         axis = 0
     node, target = _accumulated(x, dtype, name)
     place = axis_of(axis, x.ndim, name)
@@ -192,7 +193,7 @@ def _cumulative(
     return concat([Array.of(first), Array.of(out)], axis=place)
 
 
-@array_function
+@checked
 def cumulative_sum(
     x: Array, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Array:
@@ -200,7 +201,7 @@ def cumulative_sum(
     return _cumulative(x, axis, dtype, include_initial, Ops.ADD, "cumulative_sum")
 
 
-@array_function
+@checked
 def cumulative_prod(
     x: Array, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Array:
@@ -208,7 +209,7 @@ def cumulative_prod(
     return _cumulative(x, axis, dtype, include_initial, Ops.MUL, "cumulative_prod")
 
 
-@array_function
+@checked
 def diff(
     x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None
 ) -> Array:
@@ -216,7 +217,7 @@ def diff(
     _numeric(x, "numeric", "diff")
     place = axis_of(axis, x.ndim, "diff")
     if n < 0:
-        raise ValueError(f"diff {n} times")
+        raise ArgumentError(f"diff {n} times")
     if n == 0:
         return Array.of(x.node)
     ends: Sequence[Any] = [e for e in (prepend, x, append) if e is not None]
