@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from spyrert import verification
 from spyrert.cli import main
+from spyrert.runtime import Runtime
 from spyrert.spyrecode import SpyreCode
 from spyrert.spyrecode.locate import locate
 from spyrert.verification import Values
@@ -87,8 +90,10 @@ def test_pack_and_unpack(folder: Path, tmp_path: Path, code: SpyreCode) -> None:
     assert call("unpack", tmp_path / "bad.spyrecode", tmp_path / "x").exit_code == 1
 
 
-def test_places_that_cannot_be_written(recorded: Path, tmp_path: Path) -> None:
-    """An error with the name of the place, not a traceback."""
+def test_places_that_cannot_be_written(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error with the name of the place, not a traceback: before the work, or where the writing fails."""
     packed, file = tmp_path / "add.spyrecode", tmp_path / "file"
     assert call("pack", recorded, packed).exit_code == 0
     file.write_text("")
@@ -100,9 +105,17 @@ def test_places_that_cannot_be_written(recorded: Path, tmp_path: Path) -> None:
         (file / "below", "verify", recorded, "--save-output"),
     ):
         result = call(*command, target)
-        assert result.exit_code == 1
-        assert f"error: cannot write '{target}': " in result.stderr
+        assert result.exit_code == 2
+        assert f"cannot write '{target}': " in result.stderr
     assert [path.name for path in tmp_path.glob(".spyrecode-*")] == []
+
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np, "save", full)
+    result = call("verify", recorded, "--save-output", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"error: cannot write '{tmp_path / 'out'}': No space left on device" in result.stderr
 
 
 @pytest.fixture
@@ -180,7 +193,50 @@ def test_verify_refusals(recorded: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
     refuse(".npy and .bin", "-i", tmp_path / "a.txt", "-i", files[1], "-o", files[2])
     assert call("verify", recorded, "--bind", "n").exit_code == 2
-    assert call("verify", recorded, "--device", "nowhere:Device").exit_code == 2
+
+
+def test_unknown_names(recorded: Path) -> None:
+    """A bound name that the kernel does not have is an error that lists those it has, recorded or given."""
+    files = [recorded / "verify" / f"{name}.npy" for name in ("arg0", "arg1", "expected2")]
+    for given in ((), ("-i", files[0], "-i", files[1], "-o", files[2], "--bind", "n=2")):
+        result = call("verify", recorded, *given, "--bind", "m=3")
+        assert result.exit_code == 2
+        assert "--bind: kernel 'add' has no symbol 'm'; symbols: n" in " ".join(result.stderr.split())
+    (recorded / "verify" / "bindings.json").write_text('{"n": 2, "m": 3}')
+    result = call("verify", recorded)
+    assert result.exit_code == 1
+    assert "kernel 'add' has no symbol 'm' (known: n)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nowhere:Device", "cannot be imported"),
+        ("numpy", "cannot be imported"),
+        ("numpy:nothing", "cannot be imported"),
+        (":", "cannot be imported"),
+        ("numpy:array", "makes no device: ndarray has no "),
+        ("numpy:pi", "makes no device: it cannot be called"),
+        ("json:loads", "makes no device: the JSON object must be"),
+        ("builtins:exec", "makes no device: "),
+        ("pathlib:Path", "makes no device: "),
+        ("os:getcwd", "makes no device: str has no "),
+    ],
+)
+def test_devices_that_are_none(recorded: Path, text: str, message: str) -> None:
+    result = call("verify", recorded, "--device", text)
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert f"--device {text!r} {message}" in " ".join(result.stderr.split())
+
+
+def test_factories_of_no_device() -> None:
+    """The library says it, too, at first use."""
+    with (
+        Runtime(lambda index: object()) as runtime,
+        pytest.raises(TypeError, match="'object', which is no device"),
+    ):
+        runtime.device(0)
 
 
 def test_comparison() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -83,16 +85,30 @@ class TestRun:
             assert call("run", "add.mlir", "--time-only", *device, *bad).exit_code == 2
 
     @pytest.mark.parametrize("option", ["--save", "--trace", "--report"])
-    def test_files_that_cannot_be_written(self, here: Path, option: str) -> None:
-        target = {"--save": "nowhere/c.npy", "--trace": "nowhere/t.json", "--report": "nowhere/r.html"}[
-            option
-        ]
-        value = f"c={target}" if option == "--save" else target
+    def test_files_that_cannot_be_written(
+        self, here: Path, option: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Before the run where that can be known (exit code 2), after it where it cannot (1)."""
+        target = {"--save": "c.npy", "--trace": "t.json", "--report": "r.html"}[option]
         level = ["--level", "dataflow", "--device", "sample"]
-        result = call("run", "add.mlir", *level, *ARGUMENTS, option, value)
+
+        def write(target: str) -> Result:
+            value = f"c={target}" if option == "--save" else target
+            return call("run", "add.mlir", *level, *ARGUMENTS, option, value)
+
+        result = write(f"nowhere/{target}")
+        assert result.exit_code == 2
+        assert f"cannot write 'nowhere/{target}': No such file or directory" in result.output
+        assert "shifted_add" not in result.output
+
+        def full(*arguments: Any, **options: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(np, "save", full)
+        monkeypatch.setattr(Path, "write_text", full)
+        result = write(target)
         assert result.exit_code == 1
-        assert isinstance(result.exception, SystemExit)
-        assert f"error: cannot write '{target}': No such file or directory" in result.output
+        assert f"error: cannot write '{target}': No space left on device" in result.output
 
     @pytest.mark.parametrize("grid", ['"four"', "4 : index"])
     def test_a_grid_is_an_array(self, here: Path, grid: str) -> None:

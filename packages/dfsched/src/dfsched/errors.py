@@ -6,7 +6,7 @@ from types import NoneType
 
 from attrs import field, frozen
 
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, Note
 from ktir.location import Location
 
 __all__ = [
@@ -61,12 +61,13 @@ class ArchitectureError(DfschedError):
     message: str
     resource: str | None = None
     location: Location | None = None
+    notes: tuple[Note, ...] = ()
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What is wrong, at its place."""
         message = self.message if self.resource is None else f"{self.message} (at {self.resource})"
-        return (Diagnostic(message, self.location),)
+        return (Diagnostic(message, self.location, notes=self.notes),)
 
     def __str__(self) -> str:
         (found,) = self.diagnostics

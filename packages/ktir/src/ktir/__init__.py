@@ -98,17 +98,14 @@ _HOMES = {
 
 
 def load(path: str | Path, context: Context | None = None) -> Module:
-    """Read a module from a file.  Raises `ParseError` or, if the file is not UTF-8 text, `KtirError`."""
-    from pathlib import Path
+    """Read a module from a file.
 
-    from ktir.errors import ParseError
+    Raises `ParseError` (also where the file is not MLIR text: the message says what it is), `OSError`.
+    """
     from ktir.parser import parse
+    from ktir.recognition import read_text
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ParseError(f"not UTF-8 text: {error.reason}", str(path)) from error
-    return parse(text, context, str(path))
+    return parse(read_text(path), context, str(path))
 
 
 __all__ = [

@@ -19,13 +19,14 @@ from ktir import __version__
 from ktir.context import Context
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
-from ktir.errors import Diagnostic, KtirError, ParseError
+from ktir.errors import Diagnostic, KtirError
 from ktir.expectations import split_source, unmet
 from ktir.ir import Operation, symbol_name
 from ktir.levels import Level, levels_of
 from ktir.levels import check as check_module
 from ktir.parser import parse
 from ktir.printer import print_module
+from ktir.recognition import decoded, read_text, recognise
 from ktir.reporting import diagnostics_of, render, to_json
 from ktir.verifier import verify
 
@@ -38,21 +39,16 @@ STDIN = "<stdin>"
 def read_source(path: str) -> tuple[str, str]:
     """Name and text of a file, ``-`` for standard input.
 
-    Raises `click.UsageError` (exit code 2) if there is no such file, `ParseError` if it is not UTF-8 text.
+    Raises `click.UsageError` (exit code 2) if there is no such file, `ParseError` if it is not MLIR text.
     """
     if path == "-":
-        name, data = STDIN, sys.stdin.buffer.read()
-    else:
-        name = path
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise click.UsageError(f"cannot read '{path}': {error.strerror}") from error
+        return STDIN, decoded(sys.stdin.buffer.read(), STDIN)
+    if Path(path).is_dir() and (kind := recognise(path)) is not None:
+        raise click.UsageError(f"cannot read '{path}': {kind.instead_of('MLIR text')}")
     try:
-        return name, data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ParseError(f"not UTF-8 text: {error.reason}", name, line, 1) from error
+        return path, read_text(path)
+    except OSError as error:
+        raise click.UsageError(f"cannot read '{path}': {error.strerror}") from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

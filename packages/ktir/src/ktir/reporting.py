@@ -7,6 +7,7 @@ alike: ``file:line:col: error: message``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from ktir.errors import Diagnostic, KtirError, Note, ParseError, VerifyError
 from ktir.location import FileLineColLoc, Location
@@ -57,8 +58,21 @@ def _with_caret(head: str, location: Location | None, sources: Mapping[str, str]
     if not 1 <= where[1] <= len(lines):
         return head
     line = lines[where[1] - 1].rstrip("\r")
+    if not line.replace("\t", "").isprintable() or "\N{REPLACEMENT CHARACTER}" in line:
+        return head  # not text: nothing to look at, and it would disturb a terminal
     pad = "".join("\t" if character == "\t" else " " for character in line[: where[2] - 1])
     return f"{head}\n{line}\n{pad}^"
+
+
+def source_of(location: Location | None) -> dict[str, str]:
+    """The text of the file that a location names, by its name; empty if it cannot be read."""
+    where = None if location is None else location.file_line_column()
+    if where is None:
+        return {}
+    try:
+        return {where[0]: Path(where[0]).read_text(encoding="utf-8", errors="replace")}
+    except (OSError, ValueError):
+        return {}
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, object]:

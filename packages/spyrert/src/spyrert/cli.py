@@ -10,7 +10,7 @@ import importlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,17 +20,20 @@ import numpy as np
 from rich.console import Console
 
 from spyrert import verification
-from spyrert.device.protocol import Device
+from spyrert.command_line import OutputFile, OutputFolder, note_on
+from spyrert.device.protocol import Device, DeviceFactory, missing_members
 from spyrert.errors import (
     LaunchSpecError,
     SpyreCodeDigestError,
     SpyreCodeError,
+    SpyreCodeNotFound,
     SpyreCodeParseError,
     SpyreError,
 )
 from spyrert.inspection import describe, print_description
 from spyrert.runtime import Runtime
-from spyrert.spyrecode import SpyreCode, pack
+from spyrert.runtime.devices import factory_by_index
+from spyrert.spyrecode import LaunchSpec, SpyreCode, pack
 from spyrert.spyrecode.locate import Place, locate, place
 
 
@@ -51,6 +54,8 @@ def _diagnostics() -> Iterator[None]:
         click.echo(f"{prefix}: error: {error.reason}", err=True)
         if where is not None:
             click.echo(where.caret(), err=True)
+        if isinstance(error, SpyreCodeNotFound) and (note := note_on(Path(error.path))):
+            click.echo(f"{error.path}: note: {note}", err=True)
         sys.exit(1)
     except SpyreError as error:
         click.echo(f"error: {error}", err=True)
@@ -120,7 +125,7 @@ def inspect(directory: Path, as_json: bool, verify: str, lenient: bool) -> None:
 
 @main.command("pack")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("output", type=OutputFile())
 def pack_command(directory: Path, output: Path) -> None:
     """Write the artefact in DIRECTORY as the zip file OUTPUT."""
     with _diagnostics():
@@ -131,7 +136,7 @@ def pack_command(directory: Path, output: Path) -> None:
 
 @main.command()
 @click.argument("archive", type=click.Path(path_type=Path))
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=OutputFolder())
 def unpack(archive: Path, directory: Path) -> None:
     """Write the artefact of the zip file ARCHIVE into DIRECTORY."""
     with _diagnostics():
@@ -163,9 +168,7 @@ def unpack(archive: Path, directory: Path) -> None:
 @click.option("--rtol", type=float, help="Relative tolerance.")
 @click.option("--atol", type=float, help="Absolute tolerance.")
 @click.option("--exact", is_flag=True, help="Compare bit for bit.")
-@click.option(
-    "--save-output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the outputs as .npy."
-)
+@click.option("--save-output", type=OutputFolder(), help="Folder for the outputs as .npy.")
 @click.option(
     "--device",
     default="spyrert:MicroDevice",
@@ -196,6 +199,7 @@ def verify(
             raise LaunchSpecError(
                 "an artefact without launch contract cannot be verified", path=str(directory)
             )
+        _check_names(bound, code.launch)
         args = list(enumerate(code.launch.args))
         if not inputs and not expected:
             values = verification.recorded(directory, code.launch)
@@ -240,13 +244,43 @@ def _binding(text: str) -> tuple[str, int | float]:
     raise click.UsageError(f"--bind takes NAME=VALUE, not {text!r}")
 
 
-def _factory(text: str) -> Callable[..., Device]:
+def _check_names(bound: Mapping[str, object], launch: LaunchSpec) -> None:
+    """`click.UsageError` for a name that the kernel does not bind."""
+    for name in bound:
+        if launch.symbol(name) is None:
+            known = ", ".join(symbol.name for symbol in launch.symbols) or "none"
+            raise click.UsageError(
+                f"--bind: kernel '{launch.kernel_name}' has no symbol '{name}'; symbols: {known}"
+            )
+
+
+def _factory(text: str) -> DeviceFactory:
+    """What makes the device; `click.UsageError`, at the latest when it is called, if it makes none."""
     module, _, name = text.partition(":")
     try:
         found: Callable[..., Device] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        raise click.UsageError(f"--device {text!r} cannot be imported (MODULE:NAME is wanted)") from None
-    return found
+    except Exception as error:
+        raise click.UsageError(
+            f"--device {text!r} cannot be imported (MODULE:NAME is wanted): {error}"
+        ) from error
+    if not callable(found):
+        raise click.UsageError(f"--device {text!r} makes no device: it cannot be called")
+    make = factory_by_index(found)
+
+    def device(index: int) -> Device:
+        try:
+            made = make(index)
+        except SpyreError:
+            raise
+        except Exception as error:
+            raise click.UsageError(f"--device {text!r} makes no device: {error}") from error
+        if missing := missing_members(made):
+            raise click.UsageError(
+                f"--device {text!r} makes no device: {type(made).__name__} has no {', '.join(missing)}"
+            )
+        return made
+
+    return device
 
 
 if __name__ == "__main__":

@@ -220,7 +220,9 @@ def recorded(directory: Path, spec: LaunchSpec) -> Values:
     """Read what :func:`record` wrote."""
     folder = directory / VERIFY_DIR
     if not folder.is_dir():
-        raise SpyreCodeNotFound("there are no recorded values", path=str(folder))
+        raise SpyreCodeNotFound(
+            "there are no recorded values; inputs and expected outputs can be given", path=str(folder)
+        )
     path = folder / BINDINGS
     bindings = parse(path.read_bytes(), str(path)) if path.is_file() else {}
     inputs = {
@@ -249,8 +251,7 @@ def run(runtime: Runtime, code: SpyreCode, values: Values) -> dict[int, Array]:
             tensors.append(runtime.to_device(array, arg.layout, dtype=arg.dtype))
         else:
             tensors.append(runtime.empty(resolve_shape(arg, values.bindings), arg.dtype, arg.layout))
-    known = {name: value for name, value in values.bindings.items() if code.launch.symbol(name) is not None}
-    runtime.launch(plan, tensors, bindings=known).wait()
+    runtime.launch(plan, tensors, bindings=values.bindings).wait()
     return {
         index: runtime.to_host(tensors[index])
         for index, arg in enumerate(code.launch.args)

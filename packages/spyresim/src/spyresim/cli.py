@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 import numpy as np
 
+from ktir.command_line import OutputFile, TextFile
 from ktir.errors import Diagnostic, KtirError
-from ktir.location import FileLineColLoc, Location
-from ktir.reporting import diagnostics_of, render
+from ktir.location import FileLineColLoc
+from ktir.recognition import ARTEFACT, KERNEL, KERNELS, recognise
+from ktir.reporting import diagnostics_of, render, source_of
 from spyresim import __version__
 from spyresim.errors import ArgumentError, ExecutionFault, SpyresimError, UnsupportedError
 
@@ -124,15 +126,7 @@ def _diagnostic(error: SpyresimError) -> Diagnostic:
 
 
 def _say(diagnostic: Diagnostic) -> None:
-    click.echo(render(diagnostic, _sources(diagnostic.location)), err=True)
-
-
-def _sources(location: Location | None) -> Mapping[str, str]:
-    """The text of the file that a location names, if it can be read."""
-    where = None if location is None else location.file_line_column()
-    if where is None or not Path(where[0]).is_file():
-        return {}
-    return {where[0]: Path(where[0]).read_text(encoding="utf-8", errors="replace")}
+    click.echo(render(diagnostic, source_of(diagnostic.location)), err=True)
 
 
 # -- values on the command line
@@ -171,17 +165,23 @@ _ARRAY_FILES = (b"\x93NUMPY", b"PK")
 
 def load_array(path: str) -> np.ndarray[Any, Any]:
     """The array in a file; `click.UsageError` if there is no file, `BadFile` if it holds no array."""
+    from dfsched.recognition import kind_of_path
+
+    if Path(path).is_dir() and (kind := recognise(path)) is not None:
+        raise click.UsageError(f"cannot read an array from '{path}': {kind.instead_of('a .npy file')}")
     if not Path(path).is_file():
         raise click.UsageError(f"cannot read an array from '{path}': no such file")
     try:
         with Path(path).open("rb") as file:
             if not file.read(6).startswith(_ARRAY_FILES):
-                raise BadFile(f"cannot read an array from '{path}': it is no .npy file")
+                kind = kind_of_path(path)
+                what = "" if kind is None else f" ({kind.instead_of('a .npy file')})"
+                raise BadFile(f"cannot read an array from '{path}': it is no .npy file{what}")
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, zipfile.BadZipFile) as error:
         raise BadFile(f"cannot read an array from '{path}': {' '.join(str(error).split())}") from error
     if not isinstance(loaded, np.ndarray):
-        raise BadFile(f"'{path}' holds several arrays; give a .npy file")
+        raise BadFile(f"'{path}' is {recognise(path) or 'an archive'}; give a .npy file")
     if loaded.dtype.kind == "V" and loaded.dtype.itemsize == 2 and loaded.dtype.names is None:
         import ml_dtypes
 
@@ -193,7 +193,7 @@ def load_array(path: str) -> np.ndarray[Any, Any]:
 
 
 @main.command()
-@click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="FILE.mlir|DIR")
+@click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="FILE.mlir|DIR|FILE.spyrecode")
 @click.option("--function", "-f", help="The kernel; needed where there are several.")
 @click.option("--arg", "-a", "args", multiple=True, metavar="NAME=VALUE|NAME=@FILE.npy", help="An argument.")
 @click.option(
@@ -216,8 +216,8 @@ def load_array(path: str) -> np.ndarray[Any, Any]:
 @click.option(
     "--time-only", is_flag=True, help="Level dataflow: simulate the time alone; arrays may be left out."
 )
-@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Chrome trace-event JSON.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="r.html or r.json.")
+@click.option("--trace", type=OutputFile(".json"), help="Chrome trace-event JSON.")
+@click.option("--report", type=OutputFile(".html", ".htm", ".json"), help="r.html or r.json.")
 def run(
     path: Path,
     function: str | None,
@@ -237,8 +237,9 @@ def run(
     trace: Path | None,
     report: Path | None,
 ) -> None:
-    """Execute one kernel of a KTIR file, or of a folder that `dfsched compile` wrote."""
-    chosen = Level(level) if level is not None else Level.DEVICE if path.is_dir() else Level.KTIR
+    """Execute one kernel of a KTIR file, or of a folder that `dfsched compile` wrote (packed or not)."""
+    is_compiled = path.is_dir() or recognise(path) == ARTEFACT
+    chosen = Level(level) if level is not None else Level.DEVICE if is_compiled else Level.KTIR
     if time_only:
         chosen = Level.DATAFLOW if level is None else chosen
         if chosen is not Level.DATAFLOW or saves or expects:
@@ -246,14 +247,18 @@ def run(
     if chosen is not Level.KTIR and (strict or schedule or cost or proposed):
         raise click.UsageError("--strict, --schedule, --cost and --proposed are for level ktir")
     targets = parse_assignments(saves, "--save")
+    for target in targets.values():
+        OutputFile(".npy")(target)
     engine: EngineSwitches = {
         "trace": trace is not None or (report is not None and report.suffix != ".json"),
         "time_only": time_only,
     }
     with reported():
+        if trace is not None and chosen is Level.KTIR:
+            raise UnsupportedError(f"a trace of level {chosen}; levels dataflow and device have time")
         values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
         expected = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
-        if path.is_dir():
+        if is_compiled:
             result = _run_folder(path, function, values, seed, chosen, device, engine)
             compiled = None
         elif chosen is Level.KTIR:
@@ -319,8 +324,10 @@ def _run_file(
 
 def _load(path: Path, proposed: bool = False) -> Module:
     import ktir
+    from dfsched.recognition import KTIR, require_kind
 
     module = ktir.load(path, ktir.Context(proposed=proposed))
+    require_kind(module, KTIR)
     ktir.verify(module)
     return module
 
@@ -357,6 +364,8 @@ def _run_folder(
         raise click.UsageError("--random needs a KTIR file")
     folder, options = _kernel_folder(path, function), Options(**engine)
     if level is Level.DATAFLOW:
+        if recognise(folder) == ARTEFACT:
+            raise click.UsageError(f"{folder}: {ARTEFACT.name} holds no DataflowIR; level: device")
         from spyresim.dataflow_level import run_dataflow
 
         return run_dataflow(folder, values, device=device, options=options)
@@ -366,9 +375,12 @@ def _run_folder(
 
 
 def _kernel_folder(path: Path, function: str | None) -> Path:
-    """The folder of one kernel: the path itself, or one of its folders."""
-    if (path / "launch_spec.json").is_file() or (path / "spyreCodeDir").is_dir():
+    """The folder (or archive) of one kernel: the path itself, or one of its folders."""
+    kind = recognise(path)
+    if kind in (KERNEL, ARTEFACT):
         return path
+    if kind is not None and kind != KERNELS:
+        raise click.UsageError(f"{path}: {kind.instead_of(KERNEL.name)}")
     found = sorted(p.parent.name for p in path.glob("*/launch_spec.json"))
     if function is None and len(found) == 1:
         return path / found[0]
@@ -451,7 +463,7 @@ def _compare(
 
 
 @main.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=TextFile())
 @click.option("--device", help="A package device or a file; not needed where the file declares its device.")
 @click.option("--kernel", help="Only this public function.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Sets of arguments.")

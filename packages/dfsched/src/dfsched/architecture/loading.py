@@ -11,9 +11,11 @@ from dfsched.architecture.architecture import Architecture
 from dfsched.architecture.reader import discardable, read_device
 from dfsched.dialects.ktdf_arch import DeviceOp
 from dfsched.errors import ArchitectureError, DeviceNotFound, require
+from dfsched.recognition import DEVICE, kind_of
 from ktir.analysis import DefUse
 from ktir.attributes import StringAttr, SymbolRefAttr
 from ktir.dialects.builtin import Module
+from ktir.errors import Note
 from ktir.ir import Operation, Region
 
 __all__ = [
@@ -218,7 +220,15 @@ def _is_file(path: Path) -> bool:
 
 @cache
 def _load_single(path: Path, stamp: tuple[int, int]) -> Architecture:
-    return DeviceManager(_load_file(path, stamp)).require()
+    module = _load_file(path, stamp)
+    try:
+        return DeviceManager(module).require()
+    except ArchitectureError as error:
+        kind = kind_of(module)
+        if error.message != NO_DEVICE or kind in (None, DEVICE):
+            raise
+        note = Note(kind.instead_of(DEVICE.name))
+        raise ArchitectureError(NO_DEVICE, None, error.location, (note,)) from error
 
 
 def declare_device(module: Module, file: str | Path, name: str | None = None) -> Module:

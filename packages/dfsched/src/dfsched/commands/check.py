@@ -12,7 +12,11 @@ from dfsched.codegen.facts import GLOBAL
 from dfsched.commands.diagnostics import report, reported
 from dfsched.dataflow_check import check_dataflow
 from dfsched.lowering.errors import LoweringError
+from dfsched.recognition import DATAFLOW_IR, require_kind
 from dfsched.split import read_split
+from ktir.dialects.builtin import Module
+from ktir.errors import Diagnostic
+from ktir.recognition import recognise
 from spyrert.errors import SpyreError
 from spyrert.spyrecode import LaunchSpec, read_launch_spec
 
@@ -30,7 +34,7 @@ def check(path: Path, device: str | None) -> None:
     Reports everything that verifiers, the rules between files and, with --device, code generation find.
     """
     with reported():
-        files = read_split(path) if path.is_dir() else {GLOBAL: ktir.load(path)}
+        files = _files(path)
         architecture = None if device is None else load_architecture(device)
         launch = _launch(path) if path.is_dir() else None
         findings = check_dataflow(files, architecture, launch)
@@ -39,6 +43,16 @@ def check(path: Path, device: str | None) -> None:
             raise SystemExit(1)
     count = len(files) - 1 or 1
     click.echo(f"{path}: {count} program file{'s' if count > 1 else ''}, nothing wrong")
+
+
+def _files(path: Path) -> dict[str, Module]:
+    if not path.is_dir():
+        module = ktir.load(path)
+        require_kind(module, DATAFLOW_IR)
+        return read_split(path.parent) if path.name == GLOBAL else {GLOBAL: module}
+    if not (path / GLOBAL).is_file() and (kind := recognise(path)) is not None:
+        raise LoweringError((Diagnostic(f"{path} holds no {GLOBAL}: {kind.instead_of(DATAFLOW_IR.name)}"),))
+    return read_split(path)
 
 
 def _launch(folder: Path) -> LaunchSpec | None:

@@ -15,14 +15,16 @@ from dfsched.compilation import Compiled, compile, kernels
 from dfsched.options import Emit, Options, Profile
 from dfsched.passes.errors import ScheduleError
 from dfsched.pipeline import find_passes
+from dfsched.recognition import KTIR, require_kind
+from ktir.command_line import OutputFolder, TextFile
 
 __all__ = ["compile_command"]
 
 
 @click.command("compile")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=TextFile())
 @click.option("--device", help="A package device or a file; not needed where the file declares its device.")
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Output directory.")
+@click.option("-o", "--output", type=OutputFolder(), help="Output directory.")
 @click.option("--kernel", help="Compile only this public function.")
 @click.option(
     "--emit",
@@ -77,6 +79,7 @@ def compile_command(
         for name in (*disable, *asked, *([stop_after] if stop_after else [])):
             find_passes(str(name))
         module = ktir.load(file)
+        require_kind(module, KTIR)
         ktir.verify(module)
         options = Options(
             emit=emit,
@@ -90,6 +93,9 @@ def compile_command(
         names = kernels(module) if kernel is None else (kernel,)
         if not names:
             raise ScheduleError.at(module.location, "the module has no kernel")
+        if output is not None:
+            for name in names:
+                OutputFolder()(output / name)
         for name in names:
             compiled = compile(module, device, evolve(options, kernel=name))
             if print_ir_after is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
@@ -13,45 +12,34 @@ from dfsched.codegen.errors import CodegenError
 from dfsched.contracts import ContractError
 from dfsched.errors import ArchitectureError, DeviceNotFound, DfschedError, InvalidSetting, PatternError
 from dfsched.passes.errors import ScheduleError, UnknownPass
+from dfsched.recognition import WrongKind
 from ktir.errors import Diagnostic
-from ktir.location import Location
+from ktir.reporting import diagnostics_of, render, source_of
 
 __all__ = ["report", "reported"]
 
 
-def _excerpt(file: str, line: int, column: int) -> str:
-    """The source line with a caret below the column; empty if the file cannot be read."""
-    try:
-        lines = Path(file).read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        return ""
-    if not 1 <= line <= len(lines):
-        return ""
-    text = lines[line - 1]
-    blanks = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
-    return f"\n{text}\n{blanks}^"
-
-
-def _at(location: Location | None) -> str:
-    where = None if location is None else location.file_line_column()
-    return "" if where is None else _excerpt(*where)
-
-
-def _text(error: Exception) -> str:
+def _diagnostics(error: Exception) -> tuple[Diagnostic, ...]:
     match error:
-        case ktir.ParseError():
-            return f"{error}{_excerpt(error.file, error.line, error.column)}"
-        case ktir.VerifyError() | ScheduleError() | ContractError() | CodegenError():
-            return "\n".join(f"{d}{_at(d.location)}" for d in error.diagnostics)
-        case ArchitectureError(location=location) | PatternError(location=location) if location is not None:
-            return f"{error}{_at(location)}"
+        case ktir.KtirError():
+            return diagnostics_of(error)
+        case (
+            ScheduleError()
+            | ContractError()
+            | CodegenError()
+            | ArchitectureError()
+            | PatternError()
+            | WrongKind()
+        ):
+            return error.diagnostics
         case _:
-            return str(Diagnostic(str(error)))
+            return (Diagnostic(str(error)),)
 
 
 def report(error: Exception) -> None:
     """Write one error to stderr."""
-    click.echo(_text(error), err=True)
+    for diagnostic in _diagnostics(error):
+        click.echo(render(diagnostic, source_of(diagnostic.location)), err=True)
 
 
 @contextmanager

@@ -8,6 +8,9 @@ import click
 
 from dfsched.codegen.inspect import disassemble
 from dfsched.commands.diagnostics import report, reported
+from dfsched.recognition import WrongKind, kind_of_path
+from ktir.location import FileLineColLoc
+from ktir.recognition import ARTEFACT, KERNEL
 from spyrert.errors import SpyreError
 
 __all__ = ["disasm"]
@@ -21,5 +24,10 @@ def disasm(path: Path) -> None:
         try:
             click.echo(disassemble(path), nl=False)
         except SpyreError as error:
-            report(error)
+            kind = kind_of_path(path)
+            report(
+                error
+                if kind in (None, KERNEL, ARTEFACT)
+                else WrongKind(kind, ARTEFACT, FileLineColLoc(str(path), 1, 1))
+            )
             raise SystemExit(1) from error

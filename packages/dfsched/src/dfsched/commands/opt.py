@@ -14,6 +14,7 @@ from dfsched.options import Options, Profile
 from dfsched.passes.base import PassContext
 from dfsched.passes.ensure_device_declaration import declare
 from dfsched.pipeline import check_settings, run_pipeline, select_passes
+from ktir.command_line import TextFile
 
 __all__ = ["opt", "settings_of"]
 
@@ -21,7 +22,7 @@ _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>.*)\})?")
 
 
 @click.command("opt")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=TextFile())
 @click.option("--device", help="A package device or a file; not needed where the file declares its device.")
 @click.option(
     "--pass",

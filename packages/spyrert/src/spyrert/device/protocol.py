@@ -373,6 +373,11 @@ Converter = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
 # -- the interface ---------------------------------------------------------------------------------
 
 
+def missing_members(value: object) -> list[str]:
+    """What an object lacks to be a `Device`, sorted; proxies that answer in ``__getattr__`` count."""
+    return sorted(name for name in dir(Device) if not name.startswith("_") and not hasattr(value, name))
+
+
 @runtime_checkable
 class Device(Protocol):
     """A device. The runtime depends on exactly these methods."""

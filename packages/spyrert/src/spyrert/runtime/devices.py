@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 from spyrert import arguments
 from spyrert.config import RuntimeConfig
 from spyrert.context import DeviceContext
-from spyrert.device.protocol import Device, DeviceFactory
-from spyrert.errors import ConfigError, DeviceIndexError, DeviceMismatch, RuntimeUnavailable, SpyreError
+from spyrert.device.protocol import Device, DeviceFactory, missing_members
+from spyrert.errors import (
+    ArgumentTypeError,
+    ConfigError,
+    DeviceIndexError,
+    DeviceMismatch,
+    RuntimeUnavailable,
+    SpyreError,
+)
 from spyrert.execution import Scheduler
 
 if TYPE_CHECKING:
@@ -73,11 +80,20 @@ class Devices:
         self._check_index(index)
         with self._lock:
             if index not in self._contexts:
-                context = DeviceContext(index, self._factory(index), self.config)
+                context = DeviceContext(index, self._make(index), self.config)
                 self._schedulers.append(context.scheduler)
                 context.scheduler.peers = self._schedulers
                 self._contexts[index] = context
             return self._contexts[index]
+
+    def _make(self, index: int) -> Device:
+        device = self._factory(index)
+        if missing := missing_members(device):
+            raise ArgumentTypeError(
+                f"the device factory made {type(device).__name__!r}, which is no device: it has no "
+                f"{', '.join(missing)}"
+            )
+        return device
 
     def _own(self, context: DeviceContext) -> DeviceContext:
         """Refuse what belongs to another runtime."""
