@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Nest", "Pattern", "Scattered"]
+__all__ = ["Nest", "Pattern", "Scattered", "nest"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -20,7 +20,7 @@ class Pattern:
 
     extents: tuple[int, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         return math.prod(self.extents)
 
@@ -41,6 +41,11 @@ class Pattern:
     def runs(self) -> tuple[IntArray, int]:
         """Offsets of contiguous runs that together are the access, and their common length in elements."""
         return self.offsets().reshape(-1), 1
+
+    @cached_property
+    def is_contiguous(self) -> bool:
+        """Whether the elements stand one behind the other."""
+        return len(self.runs()[0]) == 1
 
     @cached_property
     def _distinct(self) -> dict[tuple[int, int, int], int]:
@@ -69,7 +74,7 @@ class Pattern:
         return found
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Nest(Pattern):
     """A regular loop nest: element ``i`` lies at ``start + sum(i[d] * strides[d])``."""
 
@@ -106,6 +111,12 @@ class Nest(Pattern):
 
     def runs(self) -> tuple[IntArray, int]:
         return self._runs
+
+
+@lru_cache(maxsize=1 << 12)
+def nest(extents: tuple[int, ...], strides: tuple[int, ...], start: int = 0) -> Nest:
+    """The nest, the same object for the same numbers: what it knows of itself is found out once."""
+    return Nest(extents, strides, start)
 
 
 @attrs.frozen(eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ktir.ir import Operation
 from spyresim.meaning.formats import Array, held_dtype
-from spyresim.sequential.access import IntArray, Nest
+from spyresim.sequential.access import IntArray, Nest, nest
 from spyresim.sequential.interpreter import Frame, Interpreter
 from spyresim.sequential.transfers import check_box, element_anchor, is_local, load_view, store_view
 from spyresim.sequential.values import BoxTile, View, spread
@@ -65,7 +65,7 @@ def _accesses(
         view = view if whole else view.take(piece.positions)
         box = [(0, extent - 1) for extent in piece.extents]
         check_box(inner.tiles, op, view.sizes, piece.local, box, view.memory.label)
-        pattern = Nest(
+        pattern = nest(
             tuple(piece.extents[d] for d in tile.order), tuple(view.strides[d] for d in tile.order)
         )
         slices = tuple(slice(piece.first[d], piece.first[d] + piece.extents[d]) for d in tile.order)

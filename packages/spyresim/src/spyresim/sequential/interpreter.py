@@ -179,6 +179,9 @@ class Interpreter:
     live: LiveTensors | None = None
     homes: dict[Operation, DeviceMemory] = attrs.field(factory=dict)
     depth: int = 0
+    blocks: dict[Block, tuple[Sequence[tuple[Operation, Handler]], Sequence[Value]]] = attrs.field(
+        factory=dict
+    )
     _steps: int = 0
 
     def alone(self, turns: Turns[Any]) -> Interpreter:
@@ -236,14 +239,12 @@ class Interpreter:
         return self._run(block, 0, frame)
 
     def _run(self, block: Block, start: int, frame: Frame) -> Results:
-        operations = block.operations
-        last = len(operations) - 1
-        for index in range(start, last + 1):
-            op = operations[index]
-            if index == last and op.definition_has(TERMINATOR):
-                return [frame[value] for value in op.operands]
+        steps, handed_on = self._steps_of(block)
+        for index in range(start, len(steps)):
+            op, handler = steps[index]
             try:
-                results = self.execute(op, frame)
+                self.step(op)
+                results = handler(self, frame, op)
             except Diverged as split:
                 return self._run_apart(block, index, frame, split.groups)
             except MemoryError as error:
@@ -253,7 +254,18 @@ class Interpreter:
             if self.live is not None:
                 self.live.define(op, results)
                 self.live.drop(self.live.dead_after(block, index))
-        return ()
+        return [frame[value] for value in handed_on]
+
+    def _steps_of(self, block: Block) -> tuple[Sequence[tuple[Operation, Handler]], Sequence[Value]]:
+        """The operations of a block that are executed, and what its terminator hands on."""
+        found = self.blocks.get(block)
+        if found is None:
+            last = block.operations[-1] if block.operations else None
+            ended = last is not None and last.definition_has(TERMINATOR)
+            executed = block.operations[:-1] if ended else block.operations
+            handed_on = last.operands if last is not None and ended else ()
+            found = self.blocks[block] = [(op, self._handler(op)) for op in executed], handed_on
+        return found
 
     def _run_apart(self, block: Block, index: int, frame: Frame, groups: Sequence[IntArray]) -> Results:
         """Go on with every group separately, and put the terminator's operands together again."""
@@ -270,17 +282,19 @@ class Interpreter:
     def execute(self, op: Operation, frame: Frame) -> Results:
         """The results of one operation.  Raises `UnsupportedError` for operations that nobody knows."""
         self.step(op)
-        handler = self.handlers.entries.get(type(op))
-        if handler is not None:
-            return handler(self, frame, op)
-        if has_meaning(type(op)):
-            return self.elementwise(op, [frame.array(value) for value in op.operands], frame)
-        raise unsupported(op, f"operation '{op.name}' at level {self.level}")
+        return self._handler(op)(self, frame, op)
+
+    def _handler(self, op: Operation) -> Handler:
+        found = self.handlers.entries.get(type(op))
+        if found is not None:
+            return found
+        return _apply if has_meaning(type(op)) else _refuse
 
     def step(self, op: Operation) -> None:
         """An operation, or an iteration of one, begins: others may go first, and the budget shrinks."""
         self._steps += 1
-        self.require(op, 0)
+        if self._steps > self.budget:
+            self.require(op, 0)
         if self.turns is not None:
             self.turns.pause()
 
@@ -330,6 +344,14 @@ class Interpreter:
     def warn(self, message: str) -> None:
         """Report something once."""
         self.warnings[message] = None
+
+
+def _apply(run: Interpreter, frame: Frame, op: Operation) -> Results:
+    return run.elementwise(op, [frame.array(value) for value in op.operands], frame)
+
+
+def _refuse(run: Interpreter, frame: Frame, op: Operation) -> Results:
+    raise unsupported(op, f"operation '{op.name}' at level {run.level}")
 
 
 def grid_of(function: Operation) -> tuple[int, ...] | None:

@@ -16,7 +16,7 @@ from ktir.machine import AddressUnit
 from ktir.types import Type, element_or_self
 from spyresim.errors import ExecutionFault, Site, unsupported
 from spyresim.meaning.formats import Array
-from spyresim.sequential.access import IntArray, Nest, Pattern, Scattered
+from spyresim.sequential.access import IntArray, Pattern, Scattered, nest
 from spyresim.sequential.checks import OutOfRange
 from spyresim.sequential.distributed import load_box, store_box
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
@@ -185,11 +185,13 @@ def pattern_of(
         natural = tuple(len(ranges[d]) for d in permutation)
         extents = _tile_extents(op, type, natural, math.prod(natural))
         if 0 in natural:
-            return Nest(extents, (0,) * len(extents)), None
+            return nest(extents, (0,) * len(extents)), None
         box = tuple((min(r[0], r[-1]), max(r[0], r[-1])) for r in ranges)
         start = sum(r[0] * s for r, s in zip(ranges, strides, strict=True))
-        nest = Nest(natural, tuple(ranges[d].step * strides[d] for d in permutation), start)
-        return (nest if extents == natural else Scattered(extents, nest.offsets().reshape(extents))), box
+        regular = nest(natural, tuple(ranges[d].step * strides[d] for d in permutation), start)
+        if extents == natural:
+            return regular, box
+        return Scattered(extents, regular.offsets().reshape(extents)), box
     rows, extents = ordered_points(op, points, order, symbols, type)
     where = (rows * np.array(strides, np.int64)).sum(axis=1).reshape(extents)
     if not len(rows):

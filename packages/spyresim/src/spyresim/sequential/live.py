@@ -17,7 +17,7 @@ from ktir.ir import Block, Operation, Value
 from ktir.types import TensorType
 from spyresim.errors import LiveBytes, ScratchpadFault, Site
 from spyresim.meaning.formats import Array
-from spyresim.sequential.access import Nest
+from spyresim.sequential.access import nest
 from spyresim.sequential.memory import HOST
 from spyresim.sequential.values import RuntimeValue, View
 
@@ -53,9 +53,9 @@ class LiveTensors:
         """An operation has made values; `ScratchpadFault` if they do not fit."""
         for value, made in zip(op.results, results, strict=True):
             if isinstance(made, View) and made.row is None and made.owner == HOST:
-                nest = Nest(made.sizes, made.strides)
-                low = int(made.base.min()) + nest.low * element_bytes(made.element)
-                self._pinned[op] = (low, low + (nest.high + 1 - nest.low) * element_bytes(made.element))
+                whole, item = nest(made.sizes, made.strides), element_bytes(made.element)
+                low = int(made.base.min()) + whole.low * item
+                self._pinned[op] = (low, low + (whole.high + 1 - whole.low) * item)
             elif isinstance(made, np.ndarray) and isinstance(value.type, TensorType):
                 self._charge(value, made, Site(op.name, op.location))
         self._check(op)

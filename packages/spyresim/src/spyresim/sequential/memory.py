@@ -6,7 +6,8 @@ A `Bank` is the same memory in several instances (the scratchpads of all cores, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import bisect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -33,6 +34,8 @@ NOBODY = 0
 HOST = -1
 """Owner of what belongs to nobody in particular: uploads, and everything that a kernel's own views write."""
 _FIRST_BYTES = 1 << 14
+_FEW = 64
+"""Up to so many numbers Python is faster than NumPy."""
 
 
 @attrs.frozen
@@ -57,6 +60,20 @@ class Access:
     @property
     def item(self) -> int:
         return self.dtype.itemsize
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From the first byte that a tile touches to behind the last."""
+        low, high = _extremes(self.starts)
+        return low + self.pattern.low * self.item, high + (self.pattern.high + 1) * self.item
+
+    @property
+    def crooked(self) -> bool:
+        """Whether a start is no multiple of the element size."""
+        item = self.item
+        if len(self.starts) > _FEW:
+            return bool(np.count_nonzero(self.starts % item))
+        return item > 1 and any(start % item for start in self.starts.tolist())
 
     @property
     def lows(self) -> IntArray:
@@ -140,6 +157,8 @@ class Bank(Memory):
         self._grow(min(size, _FIRST_BYTES))
 
     def _grow(self, needed: int) -> None:
+        if needed <= self._held:
+            return
         held = max(self._held, 1)
         while held < needed:
             held *= 2
@@ -151,6 +170,7 @@ class Bank(Memory):
         data[:, : self._held] = self._data
         owner[:, : self._held // self.grain] = self._owner
         self._data, self._owner, self._held = data, owner, held
+        self._flat_data, self._flat_owner = data.reshape(-1), owner.reshape(-1)
         self._windows.clear()
 
     @property
@@ -187,112 +207,127 @@ class Bank(Memory):
         if not pattern.size or not len(access.tiles):
             return np.empty((len(access.tiles), *pattern.extents), access.dtype)
         self._check(access, "read")
-        blocks = self.blocks(access, self.grain)
-        self._check_owners(access, blocks)
-        sticks = blocks if self.grain == self.stick else self.blocks(access, self.stick)
-        if self.order is not None:
-            self.order.note(access, sticks, False)
-        if self.meter is not None:
-            self.meter(access, sticks, False)
-        return self._gather(access)
+        places = self._flat_starts(access)
+        if not self._owned(access, places):
+            self._check_owners(access, _blocks(access, places, self.grain))
+        if self.order is not None or self.meter is not None:
+            sticks = _blocks(access, places, self.stick)
+            if self.order is not None:
+                self.order.note(access, sticks, False)
+            if self.meter is not None:
+                self.meter(access, sticks, False)
+        return self._gather(access, places)
 
     def store(self, access: Access, data: Array) -> None:
         pattern = access.pattern
         if not pattern.size or not len(access.tiles):
             return
         self._check(access, "write")
-        sticks = self.blocks(access, self.stick)
+        places = self._flat_starts(access)
         data = stretch(data, (len(access.tiles), *pattern.extents))
-        if self.order is not None:
-            self.order.note(access, sticks, True, data)
-        if self.meter is not None:
-            self.meter(access, sticks, True)
-        self._claim(access, sticks)
-        self._scatter(access, data)
+        if self.order is not None or self.meter is not None:
+            sticks = _blocks(access, places, self.stick)
+            if self.order is not None:
+                self.order.note(access, sticks, True, data)
+            if self.meter is not None:
+                self.meter(access, sticks, True)
+        self._claim(access, places)
+        self._scatter(access, places, data)
         if self.watched is not None:
             self._note_writer(access, self.watched)
-        if not isinstance(pattern, Nest) or self._overlapping(access):
+        if not isinstance(pattern, Nest) or _overlapping(access, places):
             self._check_conflict(access, data)
 
     def _note_writer(self, access: Access, byte: int) -> None:
-        places = self._element_places(access) * access.item
+        places = _element_places(access, self._flat_starts(access)) * access.item
         hit = ((places <= byte) & (byte < places + access.item)).reshape(len(access.tiles), -1).any(axis=1)
         for position in np.flatnonzero(hit).tolist():
             self.writer = access.site(int(access.tiles[position]))
 
-    def _overlapping(self, access: Access) -> bool:
-        """Whether the byte ranges of two tiles meet."""
-        if len(access.tiles) == 1:
-            return False
-        lows = self._flat_starts(access) + access.pattern.low * access.item
-        order = np.argsort(lows, kind="stable")
-        lows, size = lows[order], (access.pattern.high + 1 - access.pattern.low) * access.item
-        return bool((lows[1:] < lows[:-1] + size).any())
-
     def _check(self, access: Access, verb: str) -> None:
+        """The access must lie in the memory, at multiples of its elements' size."""
+        first, last = access.span
+        if first < 0 or last > self.size or not self._has_rows(access.rows):
+            self._refuse(access, verb)
+        if access.crooked:
+            check_alignment(access, self.label)
+        self._grow(last)
+
+    def _has_rows(self, rows: IntArray) -> bool:
+        low, high = _extremes(rows)
+        return low >= 0 and high < self.instances
+
+    def _refuse(self, access: Access, verb: str) -> None:
         lows, ends = access.lows, access.ends
         bad = (lows < 0) | (ends > self.size) | (access.rows < 0) | (access.rows >= self.instances)
-        if bad.any():
-            position = int(np.argmax(bad))
-            tile, row = int(access.tiles[position]), int(access.rows[position])
-            low, size = int(lows[position]), int(ends[position] - lows[position])
-            if not 0 <= row < self.instances:
-                message = f"core_id={row} is out of range [0, {self.instances}) for this grid"
-                raise OutOfRangeFault(message, site=access.site(tile), memory=self.label, size=size)
-            raise OutOfRangeFault(
-                f"{verb} of bytes [{low:#x}, {low + size:#x}) of {self.name(row)}, which has "
-                f"{self.size:#x} bytes",
-                site=access.site(tile),
-                memory=self.name(row),
-                address=low,
-                size=size,
-                limit=self.size,
-            )
-        check_alignment(access, self.label)
-        self._grow(int(ends.max()))
+        position = int(np.argmax(bad))
+        tile, row = int(access.tiles[position]), int(access.rows[position])
+        low, size = int(lows[position]), int(ends[position] - lows[position])
+        if not 0 <= row < self.instances:
+            message = f"core_id={row} is out of range [0, {self.instances}) for this grid"
+            raise OutOfRangeFault(message, site=access.site(tile), memory=self.label, size=size)
+        raise OutOfRangeFault(
+            f"{verb} of bytes [{low:#x}, {low + size:#x}) of {self.name(row)}, which has "
+            f"{self.size:#x} bytes",
+            site=access.site(tile),
+            memory=self.name(row),
+            address=low,
+            size=size,
+            limit=self.size,
+        )
 
     def _flat_starts(self, access: Access) -> IntArray:
+        """The byte of all instances together at which each tile starts."""
+        if self.instances == 1:
+            return access.starts
         return np.asarray(access.rows * self._held + access.starts)
 
-    def _window(self, access: Access, pattern: Nest) -> tuple[Array, IntArray]:
-        """The flat memory seen through the nest from every element, and each tile's place in that."""
+    def _window(self, access: Access, pattern: Nest) -> Array:
+        """The flat memory seen through the nest from every element."""
         found = self._windows.get((pattern, access.dtype))
         if found is None:
-            flat = self._data.reshape(-1).view(access.dtype)
+            flat = self._flat_data.view(access.dtype)
             steps = (access.item, *(s * access.item for s in pattern.strides))
             found = np.lib.stride_tricks.as_strided(flat, (flat.size, *pattern.extents), steps)
             self._windows[pattern, access.dtype] = found
-        return found, self._flat_starts(access) // access.item + pattern.start
+        return found
 
-    def _gather(self, access: Access) -> Array:
-        if isinstance(access.pattern, Nest):
-            window, places = self._window(access, access.pattern)
+    def _gather(self, access: Access, places: IntArray) -> Array:
+        """The elements; `places` are the flat starts."""
+        pattern = access.pattern
+        if isinstance(pattern, Nest):
+            window = self._window(access, pattern)
             if len(places) == 1:
-                return np.array(window[int(places[0])][None])
-            return np.asarray(window[places])
-        flat = self._data.reshape(-1).view(access.dtype)
-        return np.asarray(flat[self._element_places(access)])
+                return np.array(window[int(places[0]) // access.item + pattern.start][None])
+            return np.asarray(window[places // access.item + pattern.start])
+        return np.asarray(self._flat_data.view(access.dtype)[_element_places(access, places)])
 
-    def _scatter(self, access: Access, data: Array) -> None:
-        if isinstance(access.pattern, Nest):
-            window, places = self._window(access, access.pattern)
-            window[places] = data
+    def _scatter(self, access: Access, places: IntArray, data: Array) -> None:
+        pattern = access.pattern
+        if isinstance(pattern, Nest):
+            window = self._window(access, pattern)
+            window[places // access.item + pattern.start] = data
         else:
-            flat = self._data.reshape(-1).view(access.dtype)
-            flat[self._element_places(access)] = data
-
-    def _element_places(self, access: Access) -> IntArray:
-        places = self._flat_starts(access) // access.item
-        offsets = access.pattern.offsets()
-        return places.reshape(-1, *([1] * offsets.ndim)) + offsets
+            self._flat_data.view(access.dtype)[_element_places(access, places)] = data
 
     def blocks(self, access: Access, block: int) -> IntArray:
         """Flat numbers of all blocks of bytes that are touched (some more than once); (tiles, k)."""
-        touched = self._flat_starts(access)[:, None] + access.pattern.touched(access.item, block)
-        return np.asarray(touched // block)
+        return _blocks(access, self._flat_starts(access), block)
+
+    def _owned(self, access: Access, places: IntArray) -> bool:
+        """Whether all that is touched is of the owner that touches it."""
+        pattern, grain = access.pattern, self.grain
+        if len(places) > 1 or not pattern.is_contiguous:
+            blocks = _blocks(access, places, grain)
+            return not np.count_nonzero(self._flat_owner[blocks] != access.owner)
+        start, item = int(places[0]), access.item
+        first, last = (start + pattern.low * item) // grain, (start + pattern.high * item + item - 1) // grain
+        if first == last:
+            return self._flat_owner.item(first) == access.owner
+        return not np.count_nonzero(self._flat_owner[first : last + 1] != access.owner)
 
     def _check_owners(self, access: Access, blocks: IntArray) -> None:
-        owners = self._owner.reshape(-1)[blocks]
+        owners = self._flat_owner[blocks]
         bad = owners != access.owner
         if self.forgiving:
             bad &= owners != NOBODY
@@ -313,7 +348,7 @@ class Bank(Memory):
                 size=self.grain,
             )
         raise StaleReadFault(
-            f"{where}, which holds {_owned(owner)}, for {_owned(access.owner)}",
+            f"{where}, which holds {_name_of_owner(owner)}, for {_name_of_owner(access.owner)}",
             site=site,
             memory=self.name(row),
             address=address,
@@ -321,8 +356,12 @@ class Bank(Memory):
             owner=str(owner),
         )
 
-    def _claim(self, access: Access, sticks: IntArray) -> None:
+    def _claim(self, access: Access, places: IntArray) -> None:
         """Mark as written; what a partial store leaves of a never-written stick becomes zero."""
+        if self._owned(access, places):
+            return
+        blocks = _blocks(access, places, self.grain)
+        sticks = blocks if self.grain == self.stick else _blocks(access, places, self.stick)
         grains = self._owner.reshape(-1, self.stick // self.grain)
         fresh = sticks[(grains[sticks] == NOBODY).all(axis=-1)]
         if fresh.size:
@@ -331,14 +370,15 @@ class Bank(Memory):
         if self.grain == self.stick:
             grains[sticks] = access.owner
         else:
-            self._owner.reshape(-1)[self.blocks(access, self.grain)] = access.owner
+            self._flat_owner[blocks] = access.owner
 
     def changed_blocks(self, access: Access, data: Array, block: int) -> IntArray:
         """Flat numbers of the blocks of bytes that storing `data` changes, ascending."""
         word = np.dtype(f"u{access.item}")
-        found = np.ascontiguousarray(self._gather(access)).view(word)
+        places = self._flat_starts(access)
+        found = np.ascontiguousarray(self._gather(access, places)).view(word)
         changed = found != np.ascontiguousarray(data).view(word)
-        first = np.broadcast_to(self._element_places(access), changed.shape)[changed] * access.item
+        first = np.broadcast_to(_element_places(access, places), changed.shape)[changed] * access.item
         steps = np.arange(0, access.item, min(block, access.item))
         return np.unique((first[:, None] + steps) // block)
 
@@ -346,10 +386,11 @@ class Bank(Memory):
         """Read back: an element that differs was overwritten by another tile of the same operation."""
         word = np.dtype(f"u{access.item}")
         wanted = np.ascontiguousarray(data).view(word)
-        found = np.ascontiguousarray(self._gather(access)).view(word)
+        starts = self._flat_starts(access)
+        found = np.ascontiguousarray(self._gather(access, starts)).view(word)
         if np.array_equal(found, wanted):
             return
-        places = np.broadcast_to(self._element_places(access), wanted.shape)
+        places = np.broadcast_to(_element_places(access, starts), wanted.shape)
         last: dict[int, tuple[int, int]] = {}
         for position, tile in enumerate(access.tiles.tolist()):
             values = zip(places[position].ravel().tolist(), wanted[position].ravel().tolist(), strict=True)
@@ -373,7 +414,35 @@ class Bank(Memory):
         )
 
 
-def _owned(owner: int) -> str:
+def _blocks(access: Access, places: IntArray, block: int) -> IntArray:
+    """Numbers of the blocks of bytes that are touched from flat starts; (tiles, k)."""
+    return np.asarray((places[:, None] + access.pattern.touched(access.item, block)) // block)
+
+
+def _element_places(access: Access, places: IntArray) -> IntArray:
+    """The flat number of every element."""
+    offsets = access.pattern.offsets()
+    return (places // access.item).reshape(-1, *([1] * offsets.ndim)) + offsets
+
+
+def _overlapping(access: Access, places: IntArray) -> bool:
+    """Whether the byte ranges of two tiles meet."""
+    if len(places) == 1:
+        return False
+    size = (access.pattern.high + 1 - access.pattern.low) * access.item
+    ordered = np.sort(places)
+    return bool(np.count_nonzero(ordered[1:] - ordered[:-1] < size))
+
+
+def _extremes(numbers: IntArray) -> tuple[int, int]:
+    """The least and the greatest of some numbers."""
+    if len(numbers) > _FEW:
+        return int(numbers.min()), int(numbers.max())
+    plain = numbers.tolist()
+    return min(plain), max(plain)
+
+
+def _name_of_owner(owner: int) -> str:
     return "data of a view" if owner == HOST else f"a temporary of program call {owner}"
 
 
@@ -396,7 +465,7 @@ class DeviceMemory(Memory):
     def __init__(self, label: str = "device memory", stick: int = 128) -> None:
         self.label = label
         self.stick = stick
-        self._allocations: list[Allocation] = []
+        self._set(())
 
     def allocate(self, name: str, base: int, size: int) -> Bank:
         """Room for `size` bytes at `base`; the bank behind it.  Ranges must not overlap (ValueError)."""
@@ -411,8 +480,11 @@ class DeviceMemory(Memory):
         for other in self._allocations:
             if base < other.end and other.base < base + bank.size:
                 raise ValueError(f"'{name}' at {base:#x} overlaps '{other.name}' at {other.base:#x}")
-        self._allocations.append(Allocation(name, base, bank))
-        self._allocations.sort(key=lambda a: a.base)
+        self._set([*self._allocations, Allocation(name, base, bank)])
+
+    def _set(self, allocations: Sequence[Allocation]) -> None:
+        self._allocations = sorted(allocations, key=lambda a: a.base)
+        self._bases = [a.base for a in self._allocations]
 
     @property
     def banks(self) -> tuple[Bank, ...]:
@@ -422,7 +494,7 @@ class DeviceMemory(Memory):
     def only(self, base: int) -> DeviceMemory:
         """Nothing but the allocation that begins at `base` (bytes): accesses elsewhere are faults."""
         part = DeviceMemory(self.label, self.stick)
-        part._allocations = [a for a in self._allocations if a.base == base]
+        part._set([a for a in self._allocations if a.base == base])
         return part
 
     def allocation(self, name: str) -> Allocation:
@@ -455,10 +527,23 @@ class DeviceMemory(Memory):
             home.bank.store(self._inside(access.of(positions), home), data[positions])
 
     def _inside(self, access: Access, home: Allocation) -> Access:
-        return attrs.evolve(access, starts=access.starts - home.base, rows=np.zeros_like(access.rows))
+        return Access(
+            access.tiles,
+            np.zeros(len(access.rows), np.int64),
+            access.starts - home.base,
+            access.pattern,
+            access.dtype,
+            access.site,
+            access.owner,
+            access.everyone,
+        )
 
     def _homes(self, access: Access, verb: str) -> Allocation | None:
         """The allocation that holds the whole access; None if there are several."""
+        first, last = access.span
+        number = bisect.bisect_right(self._bases, first) - 1
+        if number >= 0 and last <= self._allocations[number].end and not access.crooked:
+            return self._allocations[number]
         numbers = self._numbers(access, verb)
         return self._allocations[int(numbers[0])] if (numbers == numbers[0]).all() else None
 

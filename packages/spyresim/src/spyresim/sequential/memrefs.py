@@ -13,7 +13,7 @@ from ktir.ir import Operation, Value
 from ktir.types import MemRefType
 from spyresim.errors import ExecutionFault, Site, unsupported
 from spyresim.meaning.formats import Array, held_dtype
-from spyresim.sequential.access import IntArray, Nest
+from spyresim.sequential.access import IntArray, nest
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
 from spyresim.sequential.transfers import check_box, element_anchor, load_view, store_view
 from spyresim.sequential.values import View
@@ -112,7 +112,7 @@ def load(run: Interpreter, frame: Frame, op: memref.Load) -> Results:
     view = view_of(frame, op, op.memref)
     anchor = _stack([frame.array(value) for value in op.indices])
     check_box(frame.tiles, op, view.sizes, anchor, [(0, 0)] * len(view.sizes), view.memory.label)
-    return [load_view(run, frame, op, view, element_anchor(view, anchor), Nest((), ()))]
+    return [load_view(run, frame, op, view, element_anchor(view, anchor), nest((), ()))]
 
 
 @MEMREFS.executes(memref.Store)
@@ -120,7 +120,7 @@ def store(run: Interpreter, frame: Frame, op: memref.Store) -> Results:
     view = view_of(frame, op, op.memref)
     anchor = _stack([frame.array(value) for value in op.indices])
     check_box(frame.tiles, op, view.sizes, anchor, [(0, 0)] * len(view.sizes), view.memory.label)
-    store_view(run, frame, op, view, element_anchor(view, anchor), Nest((), ()), frame.array(op.value))
+    store_view(run, frame, op, view, element_anchor(view, anchor), nest((), ()), frame.array(op.value))
     return ()
 
 
@@ -131,9 +131,8 @@ def copy(run: Interpreter, frame: Frame, op: memref.Copy) -> Results:
         raise ExecutionFault(
             f"a copy from shape {source.sizes} to {target.sizes}", site=Site(op.name, op.location)
         )
-    start = np.zeros(1, np.int64)
-    data = load_view(run, frame, op, source, start, Nest(source.sizes, source.strides))
-    store_view(run, frame, op, target, start, Nest(target.sizes, target.strides), data)
+    data = load_view(run, frame, op, source, 0, nest(source.sizes, source.strides))
+    store_view(run, frame, op, target, 0, nest(target.sizes, target.strides), data)
     return ()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import deque
 from collections.abc import Sequence
 
 import attrs
@@ -17,7 +16,6 @@ import numpy as np
 from dfsched.architecture import Architecture
 from dfsched.architecture.kinds import Kind, kind_of, kind_text
 from dfsched.dialects import dataflow, ktdf, ktdf_lowering, uniform
-from dfsched.dialects.ktdf.transfer import Cell
 from ktir.attributes import ArrayAttr, DictAttr, StringAttr
 from ktir.dialects import builtin, func, memref, scf
 from ktir.dtypes import element_bytes
@@ -26,18 +24,19 @@ from ktir.types import MemRefType, TensorType, element_or_self
 from spyresim.errors import ExecutionFault, QueueFault, Site, unsupported
 from spyresim.meaning import evaluate_named
 from spyresim.meaning.formats import Array, stretch
-from spyresim.sequential.access import IntArray, Nest
+from spyresim.sequential.access import nest
 from spyresim.sequential.basic import BASIC, call
-from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
+from spyresim.sequential.data_transfers import DATA_TRANSFERS, Slot, drained
+from spyresim.sequential.interpreter import Frame, Interpreter, Results
 from spyresim.sequential.memory import HOST, Bank, Memory
-from spyresim.sequential.memrefs import MEMREFS, view_of
+from spyresim.sequential.memrefs import MEMREFS
 from spyresim.sequential.structured import whole
-from spyresim.sequential.transfers import check_box, element_anchor, load_view, store_view
+from spyresim.sequential.transfers import load_view, store_view
 from spyresim.sequential.values import Batched, View
 
 __all__ = ["SCHEDULE", "Hardware"]
 
-SCHEDULE = Handlers()
+SCHEDULE = DATA_TRANSFERS.extended()
 
 
 class Hardware:
@@ -76,25 +75,6 @@ def hardware(run: Interpreter) -> Hardware:
 
 
 # -- resources
-
-
-@attrs.define(eq=False)
-class Slot(Batched):
-    """A queue slot: what was put in and not yet taken out, with the tiles that did."""
-
-    site: Site
-    entries: deque[tuple[IntArray, Array]] = attrs.field(factory=deque)
-
-    def put(self, frame: Frame, data: Array) -> None:
-        self.entries.append((frame.tiles, data))
-
-    def get(self, frame: Frame, op: Operation) -> Array:
-        if not self.entries:
-            raise QueueFault("a read from an empty queue", site=Site(op.name, op.location), queue="slot")
-        tiles, data = self.entries.popleft()
-        if len(tiles) != frame.batch or (tiles != frame.tiles).any():
-            raise unsupported(op, "a queue that other tiles fill than those that read it")
-        return data
 
 
 @attrs.frozen(eq=False)
@@ -183,18 +163,10 @@ def pipeline(run: Interpreter, frame: Frame, op: ktdf.Pipeline) -> Results:
         results = run.execute(op.private, frame)
         frame.bind(op.private.results, results)
         slots = [value for value in results if isinstance(value, Slot)]
-    for stage in stages_in_order(op):
+    for stage in run.plan(op, stages_in_order):
         run.run_block(stage.body.block, frame)
-    _drained(slots, op)
+    drained(slots, op)
     return ()
-
-
-def _drained(slots: Sequence[Slot], op: Operation) -> None:
-    left = sum(len(slot.entries) for slot in slots)
-    if left:
-        raise QueueFault(
-            f"{left} entries are left in the queues at the end", site=Site(op.name, op.location), queue="slot"
-        )
 
 
 def stages_in_order(op: ktdf.Pipeline) -> list[ktdf.Stage]:
@@ -238,79 +210,7 @@ def parallel(run: Interpreter, frame: Frame, op: ktdf.Parallel) -> Results:
     return ()
 
 
-# -- transfers and queues
-
-
-@SCHEDULE.executes(ktdf.DataTransfer)
-def transfer(run: Interpreter, frame: Frame, op: ktdf.DataTransfer) -> Results:
-    run.counters.count(op.name, frame.batch)
-    known = run.cache.get(op)
-    if known is None:
-        known = run.cache[op] = (op.source_cell, op.dest_cell, op.mode)
-    source, dest, kind = known
-    data = _read(run, frame, op, source)
-    count, wanted = data.shape[1], math.prod(_sizes(frame, dest))
-    match kind:
-        case None if count != wanted:
-            raise ExecutionFault(
-                f"a transfer of {count} elements to {wanted}", site=Site(op.name, op.location)
-            )
-        case None:
-            pass
-        case "splat" if count and wanted % count == 0:
-            data = np.tile(data, (1, wanted // count))
-        case "pad" if count <= wanted:
-            data = np.pad(data, ((0, 0), (0, wanted - count)))
-        case mode:
-            raise unsupported(op, f"transfer mode '{mode}' from {count} to {wanted} elements")
-    _write(run, frame, op, dest, data)
-    return ()
-
-
-def _sizes(frame: Frame, cell: Cell) -> tuple[int, ...]:
-    if not cell.dynamic_sizes:
-        return cell.static_sizes
-    dynamic = iter(cell.dynamic_sizes)
-    return tuple(frame.number(next(dynamic)) if size is None else size for size in cell.sizes)
-
-
-def _anchor(frame: Frame, op: Operation, cell: Cell, view: View, sizes: tuple[int, ...]) -> IntArray:
-    """The first element of the box, checked against the memref."""
-    assert cell.map is not None
-    indices = [frame.array(value) for value in cell.indices]
-    columns = [np.atleast_1d(np.asarray(v, np.int64)) for v in cell.map.evaluate(indices)]
-    anchor = np.stack(np.broadcast_arrays(*columns), axis=1) if columns else np.zeros((1, 0), np.int64)
-    if all(sizes):
-        box = [(0, size - 1) for size in sizes]
-        check_box(frame.tiles, op, view.sizes, anchor, box, view.memory.label)
-    return element_anchor(view, anchor)
-
-
-def _read(run: Interpreter, frame: Frame, op: Operation, cell: Cell) -> Array:
-    """The elements of a side, shape (batch, count)."""
-    found, sizes = frame[cell.value], _sizes(frame, cell)
-    if isinstance(found, Slot):
-        data = found.get(frame, op)
-        if data.shape[1] != math.prod(sizes):
-            raise QueueFault(
-                f"a read of {math.prod(sizes)} elements from a queue entry of {data.shape[1]}",
-                site=Site(op.name, op.location),
-                queue="slot",
-            )
-        return data
-    view = view_of(frame, op, cell.value)
-    data = load_view(run, frame, op, view, _anchor(frame, op, cell, view, sizes), Nest(sizes, view.strides))
-    return data.reshape(data.shape[0], -1)
-
-
-def _write(run: Interpreter, frame: Frame, op: Operation, cell: Cell, data: Array) -> None:
-    found, sizes = frame[cell.value], _sizes(frame, cell)
-    if isinstance(found, Slot):
-        found.put(frame, data)
-        return
-    view = view_of(frame, op, cell.value)
-    anchor = _anchor(frame, op, cell, view, sizes)
-    store_view(run, frame, op, view, anchor, Nest(sizes, view.strides), data.reshape(-1, *sizes))
+# -- queues
 
 
 @SCHEDULE.executes(ktdf.ReadFromFifo)
@@ -331,8 +231,7 @@ def read_from_queue(run: Interpreter, frame: Frame, op: ktdf.ReadFromFifo) -> Re
     if isinstance(type, TensorType):
         return [data.reshape(-1, *shape)]
     buffer = _temporary(run, frame, type, shape)
-    nest = Nest(buffer.sizes, buffer.strides)
-    store_view(run, frame, op, buffer, np.zeros(1, np.int64), nest, data.reshape(-1, *shape))
+    store_view(run, frame, op, buffer, 0, nest(buffer.sizes, buffer.strides), data.reshape(-1, *shape))
     return [buffer]
 
 
@@ -420,16 +319,14 @@ def _is_lanes(run: Interpreter, value: Value) -> bool:
 
 def _all_lanes(run: Interpreter, frame: Frame, op: Operation, view: View) -> Array:
     extents = run.domains[-1]
-    nest = Nest((math.prod(extents),), (1,))
-    data = load_view(run, frame, op, view, np.zeros(1, np.int64), nest)
+    data = load_view(run, frame, op, view, 0, nest((math.prod(extents),), (1,)))
     return data.reshape(data.shape[0], *extents)
 
 
 def _set_lanes(run: Interpreter, frame: Frame, op: Operation, view: View, data: Array) -> None:
     extents = run.domains[-1]
-    nest = Nest((math.prod(extents),), (1,))
     full = stretch(data, (data.shape[0], *extents)).reshape(data.shape[0], -1)
-    store_view(run, frame, op, view, np.zeros(1, np.int64), nest, full)
+    store_view(run, frame, op, view, 0, nest((math.prod(extents),), (1,)), full)
 
 
 def _numbered(name: str, prefix: str) -> bool:
@@ -509,7 +406,7 @@ def execute_on(run: Interpreter, frame: Frame, op: ktdf_lowering.ExecuteOn) -> R
         for slot in (frame[value] for value in inner.results)
         if isinstance(slot, Slot)
     ]
-    _drained(slots, op)
+    drained(slots, op)
     return ()
 
 

@@ -24,7 +24,7 @@ from spyresim.errors import ExecutionFault, Site, UnsupportedError, unsupported
 from spyresim.meaning.constants import constant_array
 from spyresim.meaning.folds import fold
 from spyresim.meaning.formats import Array, float_format, held_dtype, stretch
-from spyresim.sequential.access import Nest
+from spyresim.sequential.access import nest
 from spyresim.sequential.interpreter import Frame, Handlers, Interpreter, Results
 from spyresim.sequential.transfers import load_view, store_view
 from spyresim.sequential.values import View
@@ -40,7 +40,7 @@ def whole(run: Interpreter, frame: Frame, op: Operation, value: Value) -> Array:
     """A tensor or scalar operand, or the contents of a memref."""
     found = frame[value]
     if isinstance(found, View):
-        return load_view(run, frame, op, found, np.zeros(1, np.int64), Nest(found.sizes, found.strides))
+        return load_view(run, frame, op, found, 0, nest(found.sizes, found.strides))
     assert isinstance(found, np.ndarray)
     return found
 
@@ -232,8 +232,7 @@ def _finish(
             data = stretch(array, (array.shape[0], *extents))
         view = frame[value]
         if isinstance(view, View):
-            nest = Nest(view.sizes, view.strides)
-            store_view(run, frame, op, view, np.zeros(1, np.int64), nest, data)
+            store_view(run, frame, op, view, 0, nest(view.sizes, view.strides), data)
         else:
             given.append(data)
     return given

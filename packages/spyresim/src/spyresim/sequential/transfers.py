@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from ktir.ir import Operation
 from spyresim.errors import OutOfRangeFault, Site
 from spyresim.meaning.formats import Array, held_dtype
-from spyresim.sequential.access import IntArray, Nest, Pattern
+from spyresim.sequential.access import IntArray, Pattern, nest
 from spyresim.sequential.checks import OutOfRange
 from spyresim.sequential.interpreter import Frame, Interpreter
 from spyresim.sequential.memory import Access
@@ -27,9 +28,12 @@ __all__ = [
 
 
 def load_view(
-    run: Interpreter, frame: Frame, op: Operation, view: View, anchor: IntArray, pattern: Pattern
+    run: Interpreter, frame: Frame, op: Operation, view: View, anchor: IntArray | int, pattern: Pattern
 ) -> Array:
-    """Data of shape (batch, *extents) at ``anchor`` elements (shape (batch,)) of a view; no bounds check."""
+    """Data of shape (batch, *extents) at ``anchor`` elements of a view; no bounds check.
+
+    The anchor has shape (batch,), or is a number for all tiles.
+    """
     access = _access(run, frame, op, view, anchor, pattern)
     run.counters.bytes_read[view.memory.label] += frame.batch * pattern.size * access.item
     return view.memory.load(access)
@@ -40,7 +44,7 @@ def store_view(
     frame: Frame,
     op: Operation,
     view: View,
-    anchor: IntArray,
+    anchor: IntArray | int,
     pattern: Pattern,
     data: Array,
 ) -> None:
@@ -55,19 +59,27 @@ def _access(
     frame: Frame,
     op: Operation,
     view: View,
-    anchor: IntArray,
+    anchor: IntArray | int,
     pattern: Pattern,
     data_batch: int = 1,
 ) -> Access:
     dtype = held_dtype(view.element, run.machine.f16_format)
-    starts = np.atleast_1d(view.base + anchor * dtype.itemsize)
+    starts = view.base + anchor * dtype.itemsize
     if view.row is None or data_batch != 1:
         starts = spread(starts, frame.batch)
     batch = len(starts)
     tiles = frame.tiles if batch == frame.batch else frame.tiles[:1]
-    rows = tiles if view.row is None else np.full(batch, view.row, np.int64)
+    rows = tiles if view.row is None else _instance(view.row, batch)
     everyone = frame.tiles if batch == 1 and frame.batch > 1 else None
     return Access(tiles, rows, starts, pattern, dtype, run.site(op), view.owner, everyone)
+
+
+@lru_cache(maxsize=1 << 10)
+def _instance(row: int, batch: int) -> IntArray:
+    """The number of one memory instance for every tile; not to be written."""
+    rows = np.full(batch, row, np.int64)
+    rows.flags.writeable = False
+    return rows
 
 
 def element_anchor(view: View, anchor: IntArray) -> IntArray:
@@ -108,7 +120,7 @@ def _element_accesses(
     count = points.shape[1]
     flat = points.reshape(batch * count, -1)
     tile_of = np.repeat(np.arange(batch), count)
-    scalar = Nest((), ())
+    scalar = nest((), ())
     found: list[tuple[View, IntArray, Access]] = []
     zero = run.checks.out_of_range is OutOfRange.ZERO
     if isinstance(tile.view, View):
