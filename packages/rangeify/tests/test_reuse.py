@@ -16,9 +16,8 @@ from peer.networks import bert, llama, transformer
 from peer.programs import norm, softmax, swish
 
 import rangeify
-from rangeify import Config, Schedule, lowering
-from rangeify.blocks import find_blocks
-from rangeify.callify import transform_to_call
+from rangeify import Config, Schedule, blocks, lowering
+from rangeify.blocks import Segment
 from uopgraph import UOp
 
 Layer = Callable[[Backend, Any], Any]
@@ -100,7 +99,7 @@ def same(outputs: Callable[[], list[Any]], fusion: str, run: bool = True) -> Sch
 
 
 def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering, "call_blocks", lambda body, devices: body)
+    monkeypatch.setattr(blocks, "LEAST", 10**9)
 
 
 @pytest.mark.sweep(default=6, full=500)
@@ -135,40 +134,59 @@ def test_networks(make: Callable[..., list[Any]]) -> None:
     assert items <= total(c.src[0] for c in Theirs().schedule(make(Theirs(), 4)).src).items
 
 
+def segments(outputs: list[Any], config: Config) -> list[Segment]:
+    return blocks.split([t.uop for t in outputs], frozenset(), config)
+
+
 def test_the_layers_of_a_network_are_found() -> None:
     """Eight layers of two halves: all but the first, whose input is storage, and the last are blocks of two
     kinds.
     """
-    body = transform_to_call(UOp.make_sink(*(t.uop for t in transformer(Ours(), 8)))).call.src[0]
-    blocks = find_blocks(body, Config(fusion="reference"))
-    assert len({block.body for block in blocks}) == 2
-    assert len(blocks) >= 13
-    whole = find_blocks(body, Config())
-    assert len({block.body for block in whole}) == 1
+    halves = [s for s in segments(transformer(Ours(), 8), Config(fusion="reference")) if s.kind is not None]
+    assert len({s.kind for s in halves}) == 2
+    assert len(halves) >= 13
+    whole = [s for s in segments(transformer(Ours(), 8), Config()) if s.kind is not None]
+    assert len({s.kind for s in whole}) == 1
     assert len(whole) >= 6
-    one = transform_to_call(UOp.make_sink(*(t.uop for t in transformer(Ours(), 1)))).call.src[0]
-    assert find_blocks(one, Config()) == []
+    (one,) = segments(transformer(Ours(), 1), Config())
+    assert one.kind is None
+
+
+def test_segments_are_the_program() -> None:
+    """Every value is in one segment, in order; a segment reads of those before it the joint only."""
+    outputs = transformer(Ours(), 5)
+    found = segments(outputs, Config())
+    nodes = [x for s in found for x in s.nodes]
+    assert len(found) > 3
+    assert len(set(nodes)) == len(nodes)
+    owner = {x: i for i, s in enumerate(found) for x in s.nodes}
+    for i, s in enumerate(found):
+        assert s.start is (found[i - 1].end if i else None)
+        for x in s.nodes:
+            assert all(n is s.start or owner.get(n, i) == i for n in x.src)
+    assert found[-1].asked == (outputs[0].uop,)
 
 
 def test_each_kind_of_block_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With reuse the work grows with the kinds of blocks, without it with their number."""
-    calls: dict[bool, int] = {}
-    lower = lowering._lower_block
+    calls: dict[tuple[bool, int], int] = {}
+    lower = lowering.lower_sink
     for reuse in (True, False):
-        count = 0
+        for cache in (0, 1):
+            count = 0
 
-        def counted(body: UOp, config: Config) -> Any:
-            nonlocal count
-            count += 1
-            return lower(body, config)
+            def counted(body: UOp, config: Config) -> Any:
+                nonlocal count
+                count += 1
+                return lower(body, config)
 
-        monkeypatch.setattr(lowering, "_lower_block", counted)
-        rangeify.schedule(
-            *transformer(Ours(), 8), config=Config(fusion="reference", reuse=reuse, schedule_cache=0)
-        )
-        calls[reuse] = count
-    assert calls[True] == 2
-    assert calls[False] >= 13
+            lowering.clear_schedule_cache()
+            monkeypatch.setattr(lowering, "lower_sink", counted)
+            config = Config(fusion="reference", reuse=reuse, schedule_cache=cache)
+            rangeify.schedule(*transformer(Ours(), 8), config=config)
+            calls[reuse, cache] = count
+    assert calls[True, 0] == calls[True, 1] == 2 + 2
+    assert calls[False, 0] == calls[False, 1] >= 13 + 2
 
 
 def test_a_chain_of_elementwise_blocks_stays_one_kernel() -> None:

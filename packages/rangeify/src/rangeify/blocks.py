@@ -2,75 +2,157 @@
 
 A chain of equal blocks - the layers of a network - is found by its joints: values through which everything
 after them depends on everything before. Where a joint is the result of a reduction that several readers
-want, it has storage in any case; the block up to it becomes a nested call on its inputs. Equal blocks have
-equal bodies, so each is lowered once and instantiated, wherever it stands. Blocks are cut whether they are
-reused or not: the kernels are the same.
+want, it has storage in any case: the program is then two programs, one after the other. :func:`split` cuts a
+tensor graph at the joints around blocks that occur several times. It looks at every node of the graph once
+and builds none, so that the work for each further block is small. Programs are cut whether blocks are reused
+or not: the kernels are the same.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Hashable, Iterable, Sequence, Set
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 import attrs
 
 from rangeify.config import Config
-from rangeify.multi import BLOCK, DeviceLowering
-from rangeify.reasons import Reason, Rule
 from rangeify.storage import nbytes
 from uopgraph import GroupOp, Ops, UOp
 
-#: A block is worth a call when it occurs at least so often.
+#: A block is cut out when it occurs at least so often.
 LEAST: Final = 3
 #: How far a joint may be from its reduction, in element-wise operations and movement.
 _NEAR: Final = 24
-_COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.CONTIGUOUS, Ops.STACK}
+#: Views of storage: no values of their own.
+_VIEWS: Final = GroupOp.Movement | {Ops.UNSHARD, Ops.MSELECT}
+_COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STACK}
 _KEEPS_ELEMENTS: Final = GroupOp.Elementwise | {Ops.RESHAPE, Ops.PERMUTE}
+
+#: The structure of a block: equal kinds are equal programs on other storage.
+Kind: TypeAlias = Hashable
 
 
 @attrs.frozen(eq=False)
-class Block:
-    """The nodes behind joint ``start`` up to joint ``end``, as a body over ``arguments``."""
+class Segment:
+    """A part of a program that runs after the one before it.
 
-    start: UOp
-    end: UOp
-    inside: tuple[UOp, ...]
-    body: UOp
-    arguments: tuple[UOp, ...]
+    ``nodes``: its values and effects in order; of what comes before they read the joint ``start`` only, and
+    later ones read the joint ``end`` only. ``asked``: those of them that the whole program is asked for, and
+    that need lasting storage. ``kind`` and ``storage``, for a repeated block: its structure, and the BUFFERs
+    in the order in which the nodes mention them.
+    """
 
-
-def _leaves(order: Sequence[UOp]) -> set[UOp]:
-    """Storage, constants and shapes, and movement of them: what blocks may share."""
-    found: set[UOp] = set()
-    for x in order:
-        plain = (
-            x.op in GroupOp.Defines
-            or x.op in (Ops.CONST, Ops.RANGE)
-            or (x.op is Ops.STACK and not x.shape[1:])
-        )
-        moved = x.op in GroupOp.Movement and x.src[0] in found
-        if (plain and all(s in found for s in x.src)) or moved:
-            found.add(x)
-    return found
+    nodes: tuple[UOp, ...]
+    asked: tuple[UOp, ...]
+    start: UOp | None = None
+    end: UOp | None = None
+    kind: Kind | None = None
+    storage: tuple[UOp, ...] = ()
 
 
-def _joints(computed: Sequence[UOp]) -> list[int]:
-    """The places of values such that nothing before them is read after them."""
-    place = {x: i for i, x in enumerate(computed)}
-    last = list(range(len(computed)))
-    for i, x in enumerate(computed):
-        for s in x.src:
-            if s in place:
-                last[place[s]] = i
-    found, reach = [], 0
-    for i in range(len(computed)):
-        if reach <= i:
-            found.append(i)
-        reach = max(reach, last[i])
-    return found
+@attrs.frozen(eq=False)
+class _View:
+    """A view of storage: the number of its structure (negative), and the BUFFERs under it."""
+
+    number: int
+    buffers: tuple[UOp, ...]
+
+
+@attrs.define(eq=False)
+class _Graph:
+    """The nodes of a tensor graph: ``values`` depend on storage and are computed; views only show it; what
+    remains is made of constants and belongs to everybody."""
+
+    values: list[UOp] = attrs.field(factory=list)
+    place: dict[UOp, int] = attrs.field(factory=dict)
+    #: for each value the places of those that read it, ascending
+    readers: list[list[int]] = attrs.field(factory=list)
+    views: dict[UOp, _View] = attrs.field(factory=dict)
+    _numbers: dict[Hashable, int] = attrs.field(factory=dict)
+    _rows: dict[Hashable, int] = attrs.field(factory=dict)
+
+    def _view(self, structure: Hashable, buffers: tuple[UOp, ...]) -> _View:
+        return _View(self._numbers.setdefault(structure, -1 - len(self._numbers)), buffers)
+
+    def scan(self, order: Iterable[UOp], asked: Set[UOp]) -> bool:
+        """Sort the nodes of `order`, sources first. False where a write goes into a constant: it gives
+        storage to what would belong to everybody."""
+        values, place, readers, views = self.values, self.place, self.readers, self.views
+        for x in order:
+            op, here, computed, shown = x.op, len(values), False, None
+            for s in x.src:
+                at = place.get(s)
+                if at is not None:
+                    computed = True
+                    known = readers[at]
+                    if not known or known[-1] != here:
+                        known.append(here)
+                elif s in views:
+                    shown = views[s]
+            if not computed:
+                if op is Ops.BUFFER:
+                    a = x.arg  # all but the slot
+                    more = (a.vmin_vmax, a.multiple_of, a.name, a.addrspace, a.axis, a.volatile, a.val)
+                    views[x] = self._view((x.dtype, x.src, a.device, more), (x,))
+                    continue
+                if shown is None and op not in (Ops.AFTER, Ops.COPY) and x not in asked:
+                    continue
+                shapes = x.src[1:]
+                if shown is not None and op in _VIEWS and x not in asked and views.keys().isdisjoint(shapes):
+                    views[x] = self._view((op, x.arg, shown.number, shapes), shown.buffers)
+                    continue
+            if op is Ops.AFTER and x.src[0] not in place and x.src[0] not in views:
+                return False
+            place[x] = here
+            values.append(x)
+            readers.append([])
+        return True
+
+    def joints(self) -> list[int]:
+        """The places of values such that nothing before them is read after them."""
+        found, reach = [], 0
+        for i, later in enumerate(self.readers):
+            if reach <= i:
+                found.append(i)
+            if later and later[-1] > reach:
+                reach = later[-1]
+        return found
+
+    def readers_of(self, x: UOp) -> list[UOp]:
+        return [self.values[i] for i in self.readers[self.place[x]]]
+
+    def kind(self, begin: int, stop: int, needed: Set[UOp]) -> tuple[Kind, tuple[UOp, ...]]:
+        """The structure of the values from `begin` up to `stop`, and their storage.
+
+        A value refers to others by their distance, to views by structure and the numbers of their BUFFERs
+        within the block, and to what belongs to everybody by itself.
+        """
+        values, place, views, rows = self.values, self.place, self.views, self._rows
+        numbers: dict[UOp, int] = {}
+        found = []
+        for i in range(begin, stop):
+            x = values[i]
+            row: list[Hashable] = [x.op, x.dtype, x.arg, x.tag]
+            for s in x.src:
+                at = place.get(s)
+                if at is not None:
+                    row.append(i - at)
+                    continue
+                view = views.get(s)
+                if view is None:
+                    row.append(s)
+                    continue
+                row.append(view.number)
+                for b in view.buffers:
+                    row.append(numbers.setdefault(b, len(numbers)))
+            if x.op is Ops.AFTER:
+                row.append(x in needed)
+            found.append(rows.setdefault(tuple(row), len(rows)))
+        start = values[begin - 1]
+        return (start.dtype, start.shape, start.device, start.axis, tuple(found)), tuple(numbers)
 
 
 def _last_reduction(x: UOp) -> UOp | None:
@@ -79,25 +161,45 @@ def _last_reduction(x: UOp) -> UOp | None:
     while stack and len(seen) < _NEAR:
         node = stack.pop()
         if node.op is Ops.REDUCE:
-            return node if node.numel() == x.numel() else None
+            return node if _size(node) == _size(x) else None
         if node.op in _KEEPS_ELEMENTS:
             stack.extend(s for s in node.src if s not in seen)
             seen.update(node.src)
     return None
 
 
-def _wanted_differently(x: UOp, readers: Mapping[UOp, Sequence[UOp]]) -> bool:
+def _size(x: UOp) -> object:
+    return math.prod(x.shape)  # of a symbolic shape: a node, equal to no other size
+
+
+def _wanted_differently(x: UOp, graph: _Graph) -> bool:
     """Whether a reader repeats `x`, or one reduces it and another does not: then it is stored in any case."""
     reduced = plain = False
-    for reader in readers[x]:
-        size = x.numel()
-        while reader.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.CAST) and len(readers[reader]) == 1:
-            (reader,) = readers[reader]
-        if reader.op is Ops.EXPAND or (reader.op in GroupOp.Broadcastable and reader.numel() != size):
+    size = _size(x)
+    for first in graph.readers_of(x):
+        reader = first
+        while reader.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.CAST):
+            later = graph.readers_of(reader)
+            if len(later) != 1:
+                break
+            (reader,) = later
+        if reader.op is Ops.EXPAND or (reader.op in GroupOp.Broadcastable and _size(reader) != size):
             return True
         reduced = reduced or reader.op is Ops.REDUCE
         plain = plain or reader.op in GroupOp.ALU
     return reduced and plain
+
+
+def _only_computed_with(x: UOp, graph: _Graph) -> bool:
+    """Whether nobody stores, marks, sends or writes `x`, or a view of it: that would name its storage."""
+    stack = [x]
+    while stack:
+        for reader in graph.readers_of(stack.pop()):
+            if reader.op not in _COMPUTED:
+                return False
+            if reader.op in GroupOp.Movement:
+                stack.append(reader)
+    return True
 
 
 def _weighs(reduction: UOp, least: int) -> bool:
@@ -112,89 +214,61 @@ def _weighs(reduction: UOp, least: int) -> bool:
         base = operand
         while base.op in GroupOp.Movement or base.op is Ops.CAST:
             base = base.src[0]
-        if base.op in GroupOp.Defines and operand.numel() != product.numel() and nbytes(base) > least:
+        if base.op in GroupOp.Defines and _size(operand) != _size(product) and nbytes(base) > least:
             return True
     return False
 
 
-def _body(start: UOp, inside: Sequence[UOp], leaves: set[UOp]) -> tuple[UOp, tuple[UOp, ...]] | None:
-    """The block as a body over parameters in the order of first visits, and what they stand for."""
-    local: dict[UOp, UOp] = {start: start.param_like(0)}
-    arguments = [start]
-
-    def place(leaf: UOp) -> None:
-        """A leaf and what it is made of, sources first; leaves are shallow."""
-        for s in leaf.toposort(gate=lambda n: n not in local):
-            if s.op in GroupOp.Defines:
-                local[s] = s.param_like(len(arguments))
-                arguments.append(s)
-            else:
-                local[s] = s.rebuild(tuple(local[a] for a in s.src))
-
-    for x in inside:
-        for s in x.src:
-            if s not in local:
-                if s not in leaves or any(n.is_variable or n.op is Ops.ALLOC for n in s.toposort()):
-                    return None
-                place(s)
-        local[x] = x.rebuild(tuple(local[s] for s in x.src))
-    end = inside[-1]
-    out = end.param_like(len(arguments))
-    return UOp.make_sink(out.after(out.store(local[end]))), tuple(arguments)
-
-
 def _storable(x: UOp) -> bool:
     static = all(isinstance(d, int) and d > 0 for d in x.shape)
-    return static and isinstance(x.device, str) and not x.dtype.is_weak and math.prod(x.max_shape) > 1
+    return static and isinstance(x.device, str) and not x.dtype.is_weak and _size(x) != 1
 
 
-def _is_cut(x: UOp, readers: Mapping[UOp, Sequence[UOp]], row_bytes: int | None) -> bool:
+def _is_cut(x: UOp, graph: _Graph, row_bytes: int | None) -> bool:
     """Whether a joint has storage in any case. `row_bytes`: what row kernels keep, None without them."""
     computes = x.op in GroupOp.Elementwise or x.op is Ops.REDUCE
-    if not computes or not _storable(x) or not _wanted_differently(x, readers):
+    if not computes or not _storable(x) or not _wanted_differently(x, graph):
         return False
     reduction = _last_reduction(x)
-    return reduction is not None and (row_bytes is None or _weighs(reduction, row_bytes))
+    if reduction is None or (row_bytes is not None and not _weighs(reduction, row_bytes)):
+        return False
+    return _only_computed_with(x, graph)
 
 
-def find_blocks(body: UOp, config: Config) -> list[Block]:
-    """The blocks of a call body that occur at least :data:`LEAST` times, in order."""
-    order = list(body.toposort(enter_calls=False))
-    leaves = _leaves(order)
-    computed = [x for x in order if x not in leaves and x.op not in (Ops.SINK, Ops.STORE, Ops.AFTER)]
-    if not all(x.op in _COMPUTED for x in computed):
-        return []
-    readers: dict[UOp, list[UOp]] = {x: [] for x in order}
-    for x in order:
-        for s in dict.fromkeys(x.src):
-            readers[s].append(x)
-    row_bytes = config.row_bytes if config.fusion == "rows" else None
-    joints = [i for i in _joints(computed) if _is_cut(computed[i], readers, row_bytes)]
-    stored = {s for x in order if x.op is Ops.STORE for s in x.src}
-    blocks = []
-    for a, b in itertools.pairwise(joints):
-        inside = tuple(computed[a + 1 : b + 1])
-        made = None if computed[b] in stored else _body(computed[a], inside, leaves)
-        if made is not None:
-            blocks.append(Block(computed[a], computed[b], inside, *made))
-    times = Counter(block.body for block in blocks)
-    return [block for block in blocks if times[block.body] >= LEAST]
+def split(asked: Sequence[UOp], needed: Set[UOp], config: Config) -> list[Segment]:
+    """The program that computes `asked` as segments that run one after the other: blocks that occur at least
+    :data:`LEAST` times, and what is between them. `needed`: the writes whose old bytes somebody needs."""
+    graph, wanted = _Graph(), set(asked)
+    order = UOp.make_sink(*asked).toposort(enter_calls=False)
+    order.popitem()
+    # an order for memory looks at all kernels at once
+    cuts: list[int] = []
+    if graph.scan(order, wanted) and config.order != "memory":
+        row_bytes = config.row_bytes if config.fusion == "rows" else None
+        cuts = [i for i in graph.joints() if _is_cut(graph.values[i], graph, row_bytes)]
+    kinds = {(a, b): graph.kind(a + 1, b + 1, needed) for a, b in pairwise(cuts)}
+    marks = {c: tuple(i - a for i in range(a + 1, c + 1) if graph.values[i] in wanted) for a, c in kinds}
+    times = Counter((kind, marks[b]) for (_, b), (kind, _) in kinds.items())
+    segments: list[Segment] = []
+    begin, start = 0, None
+
+    def add(stop: int, joint: UOp | None, kind: Kind | None = None, storage: tuple[UOp, ...] = ()) -> None:
+        nodes = tuple(graph.values[begin:stop])
+        segments.append(Segment(nodes, tuple(x for x in nodes if x in wanted), start, joint, kind, storage))
+
+    for (a, b), (kind, storage) in kinds.items():
+        if times[kind, marks[b]] < LEAST:
+            continue
+        if a >= begin:
+            add(a + 1, graph.values[a])
+            begin, start = a + 1, graph.values[a]
+        add(b + 1, graph.values[b], (kind, marks[b]), storage)
+        begin, start = b + 1, graph.values[b]
+    if not segments:
+        return [Segment(tuple(graph.values), tuple(asked))]
+    if begin < len(graph.values):
+        add(len(graph.values), None)
+    return segments
 
 
-def call_blocks(body: UOp, lowering: DeviceLowering) -> UOp:
-    """`body` with each repeated block as a call that fills storage."""
-    blocks = {block.end: block for block in find_blocks(body, lowering.config)}
-    if not blocks:
-        return body
-    skipped = {x for block in blocks.values() for x in block.inside}
-    new: dict[UOp, UOp] = {}
-    for x in body.toposort(enter_calls=False):
-        block = blocks.get(x)
-        if block is not None:
-            out = lowering.alloc(x, x.device, Reason(Rule.BLOCK))
-            start = new[block.start]
-            call = block.body.call(start, *block.arguments[1:], out, precompile=True, name="block", aux=BLOCK)
-            new[x] = out.after(call)
-        elif x not in skipped:
-            new[x] = x.rebuild(tuple(new[s] for s in x.src))
-    return new[body]
+__all__ = ["LEAST", "Kind", "Segment", "split"]

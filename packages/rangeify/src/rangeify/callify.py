@@ -7,7 +7,7 @@ equal body keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import attrs
 
@@ -91,6 +91,13 @@ def _storage_view(node: UOp) -> UOp | None:
     return buffer.reshape(buffer.numel()).shrink([(offset, offset + size)]).reshape(shape)
 
 
+def needed_writes(sink: UOp, holders: tuple[UOp, ...] = ()) -> frozenset[UOp]:
+    """The writes below `sink` whose old bytes somebody needs: they go to fresh storage."""
+    roots = (*sink.src, *holders)
+    writes = (n for n in sink.toposort(enter_calls=False) if n.op is Ops.AFTER)
+    return frozenset(w for w in writes if _old_bytes_are_needed(w.src[0], w, roots))
+
+
 def _old_bytes_are_needed(state: UOp, write: UOp, roots: tuple[UOp, ...]) -> bool:
     """Whether something besides `write` itself still reads `state`, the storage state that it supersedes."""
     seen: set[UOp] = {write}
@@ -110,24 +117,14 @@ def _old_bytes_are_needed(state: UOp, write: UOp, roots: tuple[UOp, ...]) -> boo
 class _Storing:
     """The state of one pass over the tensor graph: what each node became, and the effects in order."""
 
-    roots: tuple[UOp, ...]
+    needed: Set[UOp]
     numbered: dict[UOp, None]
     new: dict[UOp, UOp] = attrs.field(factory=dict)
     stored: dict[UOp, UOp] = attrs.field(factory=dict)
     effects: dict[UOp, None] = attrs.field(factory=dict)
     filled: set[UOp] = attrs.field(factory=set)
     aliases: set[UOp] = attrs.field(factory=set)
-    variables: dict[UOp, int | None] = attrs.field(factory=dict)
     fresh: set[UOp] = attrs.field(factory=set)
-
-    def variable(self, node: UOp) -> UOp:
-        """The free form of a Variable: bodies do not depend on values. Two values of one name do not meet."""
-        free, value = node.unbound(), node.arg.val
-        old = self.variables.get(free)
-        if value is not None and old is not None and old != value:
-            raise BindError(f"bind mismatch on {node.expr}, {old} != {value}")
-        self.variables[free] = old if value is None else value
-        return free
 
     def value(self, node: UOp, now: UOp) -> UOp:
         """A numbered value gets a buffer and a STORE into it."""
@@ -154,7 +151,7 @@ class _Storing:
         state, store = now.src[0], now.src[1]
         old = node.src[0]
         owns = storage.is_state(state) and old not in self.aliases and not _is_alias(old, state)
-        in_place = owns and not _old_bytes_are_needed(old, node, self.roots)
+        in_place = owns and node not in self.needed
         if store.op is not Ops.STORE or len(now.src) != 2:
             if store.op is not Ops.CALL or not in_place:
                 raise UnsupportedError(f"a state of storage after {store.op.name}")
@@ -193,9 +190,8 @@ def _numbered(sink: UOp, order: Iterable[UOp], live: frozenset[UOp] | None) -> d
     """The nodes that become lasting storage (scheduler spec 3.1 and 3.2)."""
     chosen: dict[UOp, None] = {}
     for root in sink.src:
-        base = root.base
-        if base.op is not Ops.AFTER and not is_virtual(base) and not base.has_buffer_identity():
-            chosen[base] = None
+        if _needs_storage(root.base):
+            chosen[root.base] = None
     for node in order:
         if node.op is Ops.CONTIGUOUS and (live is None or node in live):
             chosen[node] = None
@@ -204,20 +200,45 @@ def _numbered(sink: UOp, order: Iterable[UOp], live: frozenset[UOp] | None) -> d
     return chosen
 
 
+def lasting_roots(sink: UOp) -> tuple[UOp, ...]:
+    """What the roots of `sink` are views of, without constants and storage: all that has to be computed."""
+    bases = dict.fromkeys(root.base for root in sink.src)
+    return tuple(b for b in bases if b.device is not None and not b.has_buffer_identity())
+
+
+def _needs_storage(base: UOp) -> bool:
+    return base.op is not Ops.AFTER and not is_virtual(base) and not base.has_buffer_identity()
+
+
+def free_variables(order: Iterable[UOp]) -> dict[UOp, int | None]:
+    """The Variables among the nodes of `order` in their free form, and what they are bound to. Raises
+    :class:`BindError` for two values of one."""
+    found: dict[UOp, int | None] = {}
+    for node in order:
+        if node.op is not Ops.PARAM or not node.is_variable:
+            continue
+        free, value = node.unbound(), node.arg.val
+        old = found.get(free)
+        if value is not None and old is not None and old != value:
+            raise BindError(f"bind mismatch on {node.expr}, {old} != {value}")
+        found[free] = old if value is None else value
+    return found
+
+
 def transform_to_call(
-    sink: UOp, live: frozenset[UOp] | None = None, holders: tuple[UOp, ...] = ()
+    sink: UOp, live: frozenset[UOp] | None = None, needed: Set[UOp] | None = None
 ) -> CallResult:
     """Give storage to every root of `sink` that needs it and abstract over all buffers.
 
     `live`: CONTIGUOUS values that live Tensors hold and that therefore get lasting storage; None means all.
-    `holders`: what live Tensors stand for; a write goes to fresh storage when one of them, or `sink`, still
-    reads the bytes that it would overwrite.
+    `needed`: the writes whose old bytes somebody needs, so that they go to fresh storage; None for those that
+    `sink` itself tells (:func:`needed_writes`).
     """
     order = sink.toposort(enter_calls=False)
-    pass_ = _Storing((*sink.src, *holders), _numbered(sink, order, live))
+    pass_ = _Storing(needed_writes(sink) if needed is None else needed, _numbered(sink, order, live))
     for node in order:
-        if node.is_variable:
-            pass_.new[node] = pass_.variable(node)
+        if node.op is Ops.PARAM and node.is_variable:
+            pass_.new[node] = node.unbound()  # bodies do not depend on values
             continue
         now = node.rebuild(tuple([pass_.new.get(s, s) for s in node.src]))
         if node.op is Ops.CONTIGUOUS and (view := _storage_view(now.src[0])) is not None:
@@ -230,7 +251,7 @@ def transform_to_call(
             now = pass_.value(node, now)
         pass_.new[node] = now
     call = _parametrise(UOp.make_sink(*pass_.effects))
-    return CallResult(call, pass_.stored, pass_.variables, frozenset(pass_.fresh))
+    return CallResult(call, pass_.stored, free_variables(order), frozenset(pass_.fresh))
 
 
 def _parametrise(sink: UOp) -> UOp:

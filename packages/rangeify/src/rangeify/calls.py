@@ -101,16 +101,14 @@ class _Resolving:
     """Storage that one schedule has made so far for its calls."""
 
     count: int
-    origin: dict[UOp, tuple[str, UOp, int]] = attrs.field(factory=dict)
+    origin: dict[UOp, tuple[str, int]] = attrs.field(factory=dict)
 
 
-def resolve(
-    linear: UOp, arguments: tuple[UOp, ...]
-) -> tuple[tuple[UOp, ...], Mapping[UOp, tuple[str, UOp, int]]]:
+def resolve(linear: UOp, arguments: tuple[UOp, ...]) -> tuple[tuple[UOp, ...], Mapping[UOp, tuple[str, int]]]:
     """The kernel calls of a LINEAR in order, on the actual `arguments`, nested LINEARs flattened.
 
     Every invocation of a nested call gets ALLOCs of its own; the second result tells for each of them the
-    name of its call, the LINEAR, and the slot that it had there.
+    name of its call, and the slot that it had there.
     """
     own = {n for c in linear.src for a in c.src[1:] for n in _nodes(a) if n.op is Ops.ALLOC}
     state = _Resolving(max((-a.arg.slot for a in own), default=0))
@@ -132,7 +130,7 @@ def _items(
             elif node.op is Ops.ALLOC and name is not None:
                 state.count += 1
                 place[node] = node.replace(arg=attrs.evolve(node.arg, slot=-state.count))
-                state.origin[place[node]] = (name, linear, node.arg.slot)
+                state.origin[place[node]] = (name, node.arg.slot)
         given = tuple(_placed(a, place) for a in call.src[1:])
         if call.src[0].op is Ops.LINEAR:
             yield from _items(call.src[0], given, binds, state, call.arg.name or "a call")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import attrs
 
 from rangeify import disk_cache, report
-from rangeify.blocks import call_blocks
 from rangeify.buffers import stage_to_storage
 from rangeify.calls import open_calls
 from rangeify.config import Config
@@ -30,17 +30,18 @@ from uopgraph import Ops, UOp
 @attrs.frozen(eq=False)
 class Lowered:
     """``linear``: the kernel calls over PARAMs of the call and call-local ALLOCs. ``reasons``: for each ALLOC
-    slot why that value is stored. ``nested``: the same for the LINEAR of each repeated block."""
+    slot why that value is stored."""
 
     linear: UOp
     reasons: Mapping[int, Reason]
-    nested: Mapping[UOp, Mapping[int, Reason]] = attrs.field(factory=dict)
 
+
+_Key: TypeAlias = "tuple[bytes, tuple[object, ...]]"
 
 #: Lowered bodies by (content key, configuration): the memory level of the schedule cache.
-_cache: Final[dict[tuple[bytes, tuple[object, ...]], Lowered]] = {}
+_cache: Final[dict[_Key, Lowered]] = {}
 #: The bodies themselves: while they live, an equal graph is made of their nodes, whose keys are known.
-_bodies: Final[dict[tuple[bytes, tuple[object, ...]], UOp]] = {}
+_bodies: Final[dict[_Key, UOp]] = {}
 _lock: Final = threading.Lock()
 
 
@@ -63,19 +64,11 @@ def clear_schedule_cache() -> None:
         _bodies.clear()
 
 
-def kernel_graph(
-    body: UOp, config: Config, nested: dict[UOp, Mapping[int, Reason]] | None = None
-) -> tuple[UOp, Mapping[int, Reason]]:
+def kernel_graph(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
     """The SINK of a call body as kernels over states of storage, not yet in order, and why each ALLOC slot is
-    there (`nested`: for the kernels of repeated blocks). Every stage in the order of scheduler spec 1."""
-    devices = DeviceLowering(
-        config, lambda inner, c: lower_body(inner, c).linear, _lower_block, _local_storage(body)
-    )
-    opened = open_calls(body, devices)
-    # an order for memory looks at all kernels at once
-    local = lower_devices(opened if config.order == "memory" else call_blocks(opened, devices), devices)
-    if nested is not None:
-        nested.update(devices.nested)
+    there. Every stage in the order of scheduler spec 1."""
+    devices = DeviceLowering(config, lambda inner, c: lower_body(inner, c).linear, _local_storage(body))
+    local = lower_devices(open_calls(body, devices), devices)
     prepared = prepare(local, config)
     ranged, found = run_rangeify(prepared, config)
     if config.debug_ranges:
@@ -95,49 +88,66 @@ def kernel_graph(
 
 def lower_sink(body: UOp, config: Config) -> Lowered:
     """Lower the SINK of a call body, without the cache."""
-    nested: dict[UOp, Mapping[int, Reason]] = {}
-    graph, reasons = kernel_graph(body, config, nested)
-    return Lowered(create_schedule(graph, config.order == "memory"), reasons, nested)
-
-
-def _lower_block(body: UOp, config: Config) -> tuple[UOp, Mapping[int, Reason]]:
-    lowered = lower_sink(body, config)
-    return lowered.linear, lowered.reasons
+    graph, reasons = kernel_graph(body, config)
+    return Lowered(create_schedule(graph, config.order == "memory"), reasons)
 
 
 def _local_storage(body: UOp) -> int:
     return max((-n.arg.slot for n in body.toposort(enter_calls=False) if n.op is Ops.ALLOC), default=0)
 
 
-def lower_call(call: UOp, config: Config) -> Lowered:
-    """The lowered body of a CALL, from a cache when an equal body was lowered under an equal
-    configuration.
-    """
-    assert call.op is Ops.CALL
-    return lower_body(call.src[0], config)
+def lower_calls(calls: Sequence[UOp], config: Config) -> list[Lowered]:
+    """The lowered bodies of CALLs, from a cache where an equal body was lowered before under an equal
+    configuration. Equal bodies among `calls` are each lowered."""
+    if config.schedule_cache == 0:
+        return [lower_sink(call.src[0], config) for call in calls]
+    keys = [(call.src[0].key, config.key()) for call in calls]
+    found = [_cached(call.src[0], key, config) for call, key in zip(calls, keys, strict=True)]
+    return [
+        _lower_and_keep(call.src[0], key, config) if known is None else known
+        for call, key, known in zip(calls, keys, found, strict=True)
+    ]
 
 
 def lower_body(body: UOp, config: Config) -> Lowered:
-    """:func:`lower_call` of a body: the SINK of a call."""
+    """The lowered SINK of a call, from a cache when an equal body was lowered with an equal configuration."""
     if config.schedule_cache == 0:
         return lower_sink(body, config)
     key = (body.key, config.key())
+    return _cached(body, key, config) or _lower_and_keep(body, key, config)
+
+
+def _cached(body: UOp, key: _Key, config: Config) -> Lowered | None:
+    """What the memory or the disk level has for a key; what was on disk is in memory from now on."""
     with _lock:
         hit = _cache.get(key)
     if hit is not None:
         statistics.hits += 1
         return hit
-    on_disk = config.schedule_cache >= 2
-    path = disk_cache.entry_path(disk_cache.cache_directory(config.cache_directory), key) if on_disk else None
+    path = _path(key, config)
     entry = None if path is None else disk_cache.load(path)
-    if entry is not None:
-        statistics.disk_hits += 1
-        lowered = Lowered(*entry)
-    else:
-        statistics.misses += 1
-        lowered = lower_sink(body, config)
-        if path is not None:
-            disk_cache.store(path, lowered.linear, lowered.reasons)
+    if entry is None:
+        return None
+    statistics.disk_hits += 1
+    return _keep(body, key, Lowered(*entry))
+
+
+def _lower_and_keep(body: UOp, key: _Key, config: Config) -> Lowered:
+    statistics.misses += 1
+    lowered = lower_sink(body, config)
+    path = _path(key, config)
+    if path is not None:
+        disk_cache.store(path, lowered.linear, lowered.reasons)
+    return _keep(body, key, lowered)
+
+
+def _keep(body: UOp, key: _Key, lowered: Lowered) -> Lowered:
     with _lock:
         _bodies[key] = body
         return _cache.setdefault(key, lowered)
+
+
+def _path(key: _Key, config: Config) -> Path | None:
+    if config.schedule_cache < 2:
+        return None
+    return disk_cache.entry_path(disk_cache.cache_directory(config.cache_directory), key)

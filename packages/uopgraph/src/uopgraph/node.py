@@ -417,19 +417,21 @@ class UOp(Builders, metaclass=_Interning):
         done."""
         order: dict[UOp, None] = {}
         stack = [self]
+        pop, push = stack.pop, stack.append  # this loop is hot
         while stack:
-            node = stack[-1]
+            node = pop()
             if node in order:
-                stack.pop()
                 continue
             sources = node.src if enter_calls or node.op is not Ops.CALL else node._walked(False)
-            missing = [s for s in sources if s not in order]
-            if missing:
-                missing.reverse()
-                stack += missing
-            else:
+            done = True
+            for s in sources[::-1]:
+                if s not in order:
+                    if done:
+                        push(node)
+                        done = False
+                    push(s)
+            if done:
                 order[node] = None
-                stack.pop()
         return order
 
     def _walked(self, enter_calls: bool) -> tuple[UOp, ...]:

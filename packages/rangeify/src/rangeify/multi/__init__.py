@@ -2,11 +2,10 @@
 16).
 """
 
-from rangeify.multi.copies import BLOCK, DeviceLowering, copy_offset, lower_devices, same_device
+from rangeify.multi.copies import DeviceLowering, copy_offset, lower_devices, same_device
 from rangeify.multi.shards import Sharded, device_counter, localize
 
 __all__ = [
-    "BLOCK",
     "DeviceLowering",
     "Sharded",
     "copy_offset",

@@ -6,7 +6,7 @@ devices exchange, and what a call takes and gives, is storage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -22,8 +22,6 @@ from uopgraph.movement import flat_index
 
 _STATES: Final = GroupOp.Defines | {Ops.AFTER, Ops.MSELECT, Ops.MSTACK}
 
-#: Marks the calls that stand for repeated blocks (``CallInfo.aux``).
-BLOCK: Final = "block"
 _OPS: Final = frozenset({Ops.COPY, Ops.UNSHARD, Ops.MSELECT, Ops.MSTACK, Ops.ALLREDUCE, Ops.CALL})
 
 
@@ -33,7 +31,6 @@ class DeviceLowering:
 
     config: Config
     lower: Callable[[UOp, Config], UOp]
-    lower_block: Callable[[UOp, Config], tuple[UOp, Mapping[int, Reason]]]
     count: int
     reasons: dict[int, Reason] = attrs.field(factory=dict)
     now: dict[UOp, UOp] = attrs.field(factory=dict)
@@ -42,10 +39,6 @@ class DeviceLowering:
     #: state after a call that does nothing but fill storage -> that storage
     called: dict[UOp, UOp] = attrs.field(factory=dict)
     places: dict[UOp, UOp] = attrs.field(factory=dict)
-    #: body of a repeated block -> its kernels
-    blocks: dict[UOp, UOp] = attrs.field(factory=dict)
-    #: kernels of a block -> why each of its temporaries is there
-    nested: dict[UOp, Mapping[int, Reason]] = attrs.field(factory=dict)
 
     def alloc(self, like: UOp, device: str | tuple[str, ...] | None, reason: str | Reason) -> UOp:
         self.count += 1
@@ -117,15 +110,7 @@ class DeviceLowering:
         body = call.src[0]
         if body.op is not Ops.SINK or isinstance(body.arg, KernelInfo):
             return call
-        lower = self.block if call.arg.aux == BLOCK else self.lower
-        return call.replace(src=(lower(body, self.config), *call.src[1:]))
-
-    def block(self, body: UOp, config: Config) -> UOp:
-        """The kernels of a repeated block, lowered once unless the configuration says otherwise."""
-        if body not in self.blocks or not config.reuse:
-            self.blocks[body], reasons = self.lower_block(body, config)
-            self.nested[self.blocks[body]] = reasons
-        return self.blocks[body]
+        return call.replace(src=(self.lower(body, self.config), *call.src[1:]))
 
     def store(self, x: UOp, target: UOp, value: UOp) -> UOp:
         """A copy goes straight into whole storage; parts of several devices go each into its own."""
