@@ -135,7 +135,8 @@ def test_networks(make: Callable[..., list[Any]]) -> None:
 
 
 def segments(outputs: list[Any], config: Config) -> list[Segment]:
-    return blocks.split([t.uop for t in outputs], frozenset(), config)
+    sink = UOp.make_sink(*(t.uop for t in outputs))
+    return blocks.split(list(sink.toposort())[:-1], sink.src, frozenset(), config)
 
 
 def test_the_layers_of_a_network_are_found() -> None:

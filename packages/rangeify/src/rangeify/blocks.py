@@ -152,7 +152,8 @@ class _Graph:
                 row.append(x in needed)
             found.append(rows.setdefault(tuple(row), len(rows)))
         start = values[begin - 1]
-        return (start.dtype, start.shape, start.device, start.axis, tuple(found)), tuple(numbers)
+        axis = None if isinstance(start.device, str) else start.axis
+        return (start.dtype, start.shape, start.device, axis, tuple(found)), tuple(numbers)
 
 
 def _last_reduction(x: UOp) -> UOp | None:
@@ -235,12 +236,14 @@ def _is_cut(x: UOp, graph: _Graph, row_bytes: int | None) -> bool:
     return _only_computed_with(x, graph)
 
 
-def split(asked: Sequence[UOp], needed: Set[UOp], config: Config) -> list[Segment]:
+def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: Config) -> list[Segment]:
     """The program that computes `asked` as segments that run one after the other: blocks that occur at least
-    :data:`LEAST` times, and what is between them. `needed`: the writes whose old bytes somebody needs."""
+    :data:`LEAST` times, and what is between them.
+
+    `order`: the nodes at and below `asked`, sources first. `needed`: the writes whose old bytes somebody
+    needs.
+    """
     graph, wanted = _Graph(), set(asked)
-    order = UOp.make_sink(*asked).toposort(enter_calls=False)
-    order.popitem()
     # an order for memory looks at all kernels at once
     cuts: list[int] = []
     if graph.scan(order, wanted) and config.order != "memory":

@@ -56,16 +56,26 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
     with _uncollected():
         begin, before = time.perf_counter(), (statistics.hits, statistics.disk_hits)
         sink = UOp.make_sink(*(t.uop for t in tensors))
-        order = sink.toposort()
-        values = free_variables(sink.toposort(enter_calls=False) if _has_calls(order) else order)
-        needed = needed_writes(sink, holders)
-        segments = split(lasting_roots(sink), needed, config)
+        order = list(sink.toposort())
+        special = _special(order)
+        inner, effects = order, special
+        if special[Ops.CALL]:
+            inner = list(sink.toposort(enter_calls=False))
+            effects = _special(inner)
+        values = free_variables(effects[Ops.PARAM])
+        needed = needed_writes(effects[Ops.AFTER], (*sink.src, *holders))
+        asked = lasting_roots(sink)
+        if asked == sink.src:
+            inner = inner[:-1]
+        else:
+            inner = [n for n in UOp.make_sink(*asked).toposort(enter_calls=False) if n.op is not Ops.SINK]
+        segments = split(inner, asked, needed, config)
         parts = make_parts(segments, needed, config)
         program = place_parts(segments, parts)
-        free = {n: n.unbound() for n in order if n.op is Ops.PARAM and n.is_bound_var}
+        free = {n: n.unbound() for n in special[Ops.PARAM] if n.is_bound_var}
         places = {**program.stored, **free}
         outputs = [t.uop.substitute(places, name="outputs", walk=True) for t in tensors]
-        mentioned = [n for n in order if n.op is Ops.BUFFER]
+        mentioned = special[Ops.BUFFER]
         taken = active_capture()
         if taken is not None:
             unplanned = attrs.evolve(config, memory_planner=False)
@@ -77,8 +87,13 @@ def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] 
         return Built(schedule, program.stored)
 
 
-def _has_calls(order: Iterable[UOp]) -> bool:
-    return any(n.op is Ops.CALL for n in order)
+def _special(order: Iterable[UOp]) -> dict[Ops, list[UOp]]:
+    """The storage, parameters, states and calls among the nodes of `order`, in order."""
+    found: dict[Ops, list[UOp]] = {op: [] for op in (Ops.BUFFER, Ops.PARAM, Ops.AFTER, Ops.CALL)}
+    for node in order:
+        if node.op in found:
+            found[node.op].append(node)
+    return found
 
 
 def _key(parts: Sequence[Part]) -> bytes:

@@ -46,9 +46,10 @@ def _host_shape(node: UOp) -> tuple[int, ...]:
 
 def new_place(node: UOp) -> UOp:
     """Fresh storage for the value of `node`, of the same shape, devices and sharding."""
-    device, axis = node.device, node.axis
+    device = node.device
     assert device is not None
     shape = list(_host_shape(node))
+    axis = None if isinstance(device, str) else node.axis
     if axis is None or isinstance(device, str):
         return storage.new_buffer(tuple(shape), node.dtype, device)
     shape[axis], rest = divmod(shape[axis], len(device))
@@ -91,10 +92,10 @@ def _storage_view(node: UOp) -> UOp | None:
     return buffer.reshape(buffer.numel()).shrink([(offset, offset + size)]).reshape(shape)
 
 
-def needed_writes(sink: UOp, holders: tuple[UOp, ...] = ()) -> frozenset[UOp]:
-    """The writes below `sink` whose old bytes somebody needs: they go to fresh storage."""
-    roots = (*sink.src, *holders)
-    writes = (n for n in sink.toposort(enter_calls=False) if n.op is Ops.AFTER)
+def needed_writes(order: Iterable[UOp], roots: tuple[UOp, ...]) -> frozenset[UOp]:
+    """The writes among the nodes of `order` whose old bytes somebody needs who is, or is below, one of `roots`:
+    they go to fresh storage."""
+    writes = [n for n in order if n.op is Ops.AFTER]
     return frozenset(w for w in writes if _old_bytes_are_needed(w.src[0], w, roots))
 
 
@@ -235,7 +236,9 @@ def transform_to_call(
     `sink` itself tells (:func:`needed_writes`).
     """
     order = sink.toposort(enter_calls=False)
-    pass_ = _Storing(needed_writes(sink) if needed is None else needed, _numbered(sink, order, live))
+    pass_ = _Storing(
+        needed_writes(order, sink.src) if needed is None else needed, _numbered(sink, order, live)
+    )
     for node in order:
         if node.op is Ops.PARAM and node.is_variable:
             pass_.new[node] = node.unbound()  # bodies do not depend on values

@@ -61,21 +61,33 @@ def _round_up(n: int, to: int) -> int:
     return -(-n // to) * to
 
 
+def _overlapping(lives: Sequence[Lifetime[K]]) -> list[list[int]]:
+    """For each lifetime the positions of the others that overlap it."""
+    found: list[list[int]] = [[] for _ in lives]
+    alive: list[tuple[int, int]] = []  # (last, position)
+    for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
+        first, own = lives[i].first, found[i]
+        alive = [a for a in alive if a[0] >= first]
+        for _, j in alive:
+            own.append(j)
+            found[j].append(i)
+        alive.append((lives[i].last, i))
+    return found
+
+
 def place_by_size(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
     """Offline placement: largest buffer first, each at the lowest offset that is free over its whole life."""
-    placed: list[tuple[Lifetime[K], int]] = []
-    order = sorted(range(len(lives)), key=lambda i: (-lives[i].nbytes, lives[i].first, i))
-    for live in (lives[i] for i in order):
-        size = _round_up(live.nbytes, alignment)
-        offset = 0
-        for start, stop in sorted(
-            (o, o + _round_up(p.nbytes, alignment)) for p, o in placed if p.overlaps(live)
-        ):
+    near = _overlapping(lives)
+    placed: list[tuple[int, int] | None] = [None] * len(lives)  # bytes [start, stop)
+    for i in sorted(range(len(lives)), key=lambda i: (-lives[i].nbytes, lives[i].first, i)):
+        size, offset = _round_up(lives[i].nbytes, alignment), 0
+        for start, stop in sorted([at for at in [placed[j] for j in near[i]] if at is not None]):
             if offset + size <= start:
                 break
-            offset = max(offset, stop)
-        placed.append((live, offset))
-    return _placement(lives, placed, alignment)
+            if stop > offset:
+                offset = stop
+        placed[i] = (offset, offset + size)
+    return _placement(lives, [(v, at[0]) for v, at in zip(lives, placed, strict=True) if at], alignment)
 
 
 def place_in_time(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:

@@ -98,6 +98,8 @@ class Kernel:
     @property
     def touched(self) -> tuple[int, ...]:
         """Every buffer of every launch."""
+        if not self.others:
+            return self.buffers  # a kernel has each buffer in one slot
         return tuple(dict.fromkeys(b for launch in self.launches for b in launch))
 
     @property
