@@ -93,7 +93,7 @@ def _storage_view(node: UOp) -> UOp | None:
 
 
 def needed_writes(order: Iterable[UOp], roots: tuple[UOp, ...]) -> frozenset[UOp]:
-    """The writes among the nodes of `order` whose old bytes somebody needs who is, or is below, one of `roots`:
+    """The writes among the nodes of `order` whose old bytes something at or below `roots` still needs:
     they go to fresh storage."""
     writes = [n for n in order if n.op is Ops.AFTER]
     return frozenset(w for w in writes if _old_bytes_are_needed(w.src[0], w, roots))
