@@ -61,6 +61,21 @@ def test_units_that_no_stage_can_name(device: str, kind: str, tmp_path: Path) ->
     assert any("has no kind of its own" in message for message in found.values())
 
 
+@pytest.mark.parametrize("kind", ["kind = true,", 'kind = "small",'])
+@pytest.mark.parametrize("device", ["sample", "quad"])
+def test_memories_that_no_handle_can_name(device: str, kind: str, tmp_path: Path) -> None:
+    """Each memory in turn, with a kind that is no upper case name."""
+    text = DEVICES[device].read_text()
+    kinds = re.findall(r'^#\w+ = \{ kind = "(\w+)",', text, re.MULTILINE)
+    assert len(kinds) >= 3
+    for old in kinds:
+        damaged = re.sub(rf'^(#\w+ = \{{ )kind = "{old}",', rf"\1{kind}", text, count=1, flags=re.MULTILINE)
+        spaces = damaged.replace(f'= "{old}"', f"= {kind[7:-1]}")
+        for changed in {damaged, spaces}:
+            assert changed != text
+            run(tmp_path, changed, KERNEL.format(set=SET, tile=SET))
+
+
 @pytest.mark.parametrize(
     "points",
     ["r >= 0, -r + 1 >= 0, c >= 0", "-r + 1 >= 0, c >= 0, -c + 63 >= 0", "r >= 0, c - r == 0", "r - r == 0"],

@@ -101,6 +101,7 @@ def test_functions_without_stages_are_untouched() -> None:
         ("[0 : index]", "Grid size must be positive (got 0)"),
         ("[2, 2]", "Only 1D grids supported in Phase 1 (got 2D grid)"),
         ('["x"]', "Grid size must be integer attribute"),
+        ("[2147483647]", "has 2147483647 compute tiles, device 'sample_device' has"),
     ],
 )
 def test_grids(grid: str, message: str) -> None:

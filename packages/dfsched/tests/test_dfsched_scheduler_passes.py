@@ -25,6 +25,7 @@ from dfsched.passes import (
     select_plan,
 )
 from dfsched.passes.base import PassContext
+from dfsched.pipeline import run_pipeline, select_passes
 from dfsched.plan import NestPlan, Plan, ProgramFacts
 from dfsched.vector_tiling import reference_tile, splats, vector_boxes
 
@@ -311,6 +312,43 @@ def test_plans_that_cannot_be_carried_out() -> None:
     with pytest.raises(ValueError, match="not a plan"):
         Plan.from_json("{}")
     assert select_plan.plans_of(module) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sunk_loops = ", "sunk = ", "not a plan"),
+        ("sunk_loops = ", "sunk_loops = 9", r"9\d sunk loops of 2"),
+        ("compute_unit = ", "unit = ", "not a plan: 'compute_unit'"),
+        ('compute_unit = "SFU"', "compute_unit = 1", "must be names"),
+        ("buffer_depths = [2, 2, 2]", "buffer_depths = 2", "something else: buffer_depths"),
+        ("buffer_depths = [2, 2, 2]", "buffer_depths = [2]", "'ktdf.operand' is 2 in this pipeline"),
+        ("buffer_depths = [2, 2, 2]", "buffer_depths = [2, -2, 2]", "must be positive"),
+        ("loop_order = [0, 1]", "loop_order = [1, 1]", r"loop_order \[1, 1\] does not order 2 loops"),
+        ("instance_loop = ", "instance_loop = 1", "instance_loop 1. of 2 loops"),
+        ("hoisted = []", "hoisted = [7]", r"hoisted \[7\] of 3 operands"),
+        ("parts = []", "parts = [7]", "1 parts, but 0 sizes of parts"),
+        ("nests = [", "nests = [[], ", "not a plan"),
+        ("ktdf.nest = 0", "ktdf.nest = -1", "'ktdf.nest' is -1, but the plan of the function has 1 nests"),
+        ("ktdf.loop = [0, 1]", "ktdf.loop = [1, 1]", "'ktdf.loop' is of nest 1"),
+        (
+            "ktdf.loop = [0, 1]",
+            "ktdf.loop = [0, 4]",
+            "'ktdf.loop' is loop 4, but nest 0 of the plan has 2 loops",
+        ),
+    ],
+)
+def test_plans_of_other_programs(old: str, new: str, message: str) -> None:
+    """What is written as a plan is read with care: before any pass, with the place of the function."""
+    options = dfsched.Options(stop_after="select-plan")
+    text = ktir.print_module(dfsched.compile(ktir.parse(BLEND), "sample", options).passes[-1].module)
+    assert old in text, text
+    context = PassContext(dfsched.load_architecture("sample"))
+    with pytest.raises(dfsched.ScheduleError, match=message) as caught:
+        run_pipeline(
+            ktir.parse(text.replace(old, new), file="plan.mlir"), context, select_passes(["canonicalize"])
+        )
+    assert all(str(d).startswith("plan.mlir:") for d in caught.value.diagnostics)
 
 
 def test_pins() -> None:

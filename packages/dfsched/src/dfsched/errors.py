@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import NoneType
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ktir.errors import Diagnostic, Note
 from ktir.location import Location
@@ -19,6 +19,7 @@ __all__ = [
     "PatternError",
     "RouteError",
     "UnsupportedDevice",
+    "placed",
     "require",
 ]
 
@@ -48,6 +49,15 @@ def require(function: str, argument: str, value: object, *classes: type) -> None
     if not isinstance(value, classes):
         names = ["None" if c is NoneType else c.__name__ for c in classes]
         raise CallError(function, argument, " or ".join(names), type(value).__name__)
+
+
+def placed(diagnostics: tuple[Diagnostic, ...], location: Location) -> tuple[Diagnostic, ...]:
+    """Findings, those without a place at the one given."""
+    return tuple(d if _has_place(d) else evolve(d, location=location) for d in diagnostics)
+
+
+def _has_place(diagnostic: Diagnostic) -> bool:
+    return diagnostic.location is not None and diagnostic.location.file_line_column() is not None
 
 
 @frozen(str=False)

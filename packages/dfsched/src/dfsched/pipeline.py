@@ -11,7 +11,14 @@ from attrs import field, frozen
 
 import ktir
 from dfsched.contracts import ContractError, check_contract, check_milestones
-from dfsched.errors import AddressError, ArchitectureError, InvalidSetting, RouteError, UnsupportedDevice
+from dfsched.errors import (
+    AddressError,
+    ArchitectureError,
+    InvalidSetting,
+    RouteError,
+    UnsupportedDevice,
+    placed,
+)
 from dfsched.options import Options
 from dfsched.passes import (
     address_assignment,
@@ -54,10 +61,10 @@ from dfsched.passes import (
 )
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnknownPass
+from dfsched.passes.loop_nests import check_plans
 from ktir.affine import AffineError
 from ktir.dialects import func
 from ktir.dialects.builtin import Module
-from ktir.errors import Diagnostic
 
 __all__ = [
     "OTHER_PASSES",
@@ -249,12 +256,15 @@ def pipeline(options: Options, last: Group = Group.BACKEND) -> tuple[Pass, ...]:
 def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -> tuple[PassResult, ...]:
     """Run passes one after another; the module after each one.
 
+    `ScheduleError` if a plan on a function is none, or does not have what its nests are marked with.
     With `Options.verify` the IR is verified and the contract checked after the last pass of a group (no
     contract if passes were disabled, which may well break it, or if the group was not run to its end); with
     `Options.verify_each` the IR is verified after every pass, and what earlier passes established.
     """
     results: list[PassResult] = []
     options = context.options
+    with _placed(module, "plan"):
+        check_plans(module)
     for number, item in enumerate(passes):
         start = time.perf_counter()
         module = _run(item, module, context)
@@ -288,19 +298,14 @@ def _placed(module: Module, name: str) -> Iterator[None]:
     try:
         yield
     except (ScheduleError, ContractError) as error:
-        place = next(functions, module).location
-        if all(_has_place(d) for d in error.diagnostics):
+        found = placed(error.diagnostics, next(functions, module).location)
+        if found == error.diagnostics:
             raise
-        found = tuple(d if _has_place(d) else attrs.evolve(d, location=place) for d in error.diagnostics)
         raise attrs.evolve(error, diagnostics=found) from error
     except (AffineError, AddressError, RouteError, UnsupportedDevice, ArchitectureError) as error:
         if isinstance(error, ArchitectureError) and error.location is not None:
             raise
         raise ScheduleError.at(next(functions, module).location, f"{name}: {error}") from error
-
-
-def _has_place(diagnostic: Diagnostic) -> bool:
-    return diagnostic.location is not None and diagnostic.location.file_line_column() is not None
 
 
 def _is_last_of_group(item: Pass) -> bool:

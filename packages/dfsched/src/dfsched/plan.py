@@ -7,7 +7,7 @@ attribute ``ktdf.plan`` and later passes only apply it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -94,6 +94,44 @@ class NestPlan:
     part_sizes: tuple[int, ...] = ()
     limit: str = ""
 
+    def mistyped(self) -> Iterator[str]:
+        """Names of the fields that hold something else than their declaration says."""
+        for entry in attrs.fields(NestPlan):
+            value = getattr(self, entry.name)
+            match entry.name:
+                case "sunk_loops" | "instances":
+                    good = isinstance(value, int)
+                case "instance_loop":
+                    good = isinstance(value, int | None)
+                case "accumulator":
+                    good = isinstance(value, str | None)
+                case "limit":
+                    good = isinstance(value, str)
+                case _:
+                    good = isinstance(value, tuple) and all(isinstance(number, int) for number in value)
+            if not good:
+                yield entry.name
+
+    def inconsistencies(self) -> Iterator[str]:
+        """What no nest can be planned to have."""
+        wrong = list(self.mistyped())
+        if wrong:
+            yield "fields that hold something else: " + ", ".join(wrong)
+            return
+        loops, operands = len(self.tile_sizes), len(self.buffer_depths)
+        if sorted(self.loop_order) != list(range(loops)):
+            yield f"loop_order {list(self.loop_order)} does not order {loops} loops"
+        if min((*self.tile_sizes, *self.buffer_depths, *self.parts, *self.part_sizes, self.instances)) < 1:
+            yield "sizes, depths, parts and instances must be positive"
+        if not 0 <= self.sunk_loops <= loops:
+            yield f"{self.sunk_loops} sunk loops of {loops}"
+        if self.instance_loop is not None and not 0 <= self.instance_loop < loops:
+            yield f"instance_loop {self.instance_loop} of {loops} loops"
+        if not set(range(operands)).issuperset(self.hoisted):
+            yield f"hoisted {list(self.hoisted)} of {operands} operands"
+        if len(self.parts) != len(self.part_sizes):
+            yield f"{len(self.parts)} parts, but {len(self.part_sizes)} sizes of parts"
+
 
 @frozen
 class Plan:
@@ -109,10 +147,10 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan behind `to_json`; ValueError if the text is something else."""
+        """The plan behind `to_json`; ValueError if the text is none, or no nest can be like it."""
         try:
             return cls._of(json.loads(text))
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a plan: {error}") from error
 
     def to_attribute(self) -> DictAttr:
@@ -123,10 +161,10 @@ class Plan:
 
     @classmethod
     def from_attribute(cls, attribute: Attribute) -> Plan:
-        """The plan behind `to_attribute`; ValueError if the attribute is something else."""
+        """The plan behind `to_attribute`; ValueError if the attribute is none, or no nest can be like it."""
         try:
             return cls._of(_from_attribute(attribute))
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a plan: {error}") from error
 
     @classmethod
@@ -134,7 +172,13 @@ class Plan:
         nests = tuple(
             NestPlan(**{name: _tuples(value) for name, value in nest.items()}) for nest in plain["nests"]
         )
-        return cls(plain["program"], plain["compute_unit"], nests)
+        for number, nest in enumerate(nests):
+            for wrong in nest.inconsistencies():
+                raise TypeError(f"nest {number}: {wrong}")
+        program, unit = plain["program"], plain["compute_unit"]
+        if not isinstance(program, str) or not isinstance(unit, str):
+            raise TypeError("program and compute_unit must be names")
+        return cls(program, unit, nests)
 
 
 Policy: TypeAlias = Callable[[ProgramFacts, Architecture], Plan]

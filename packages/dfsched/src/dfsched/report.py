@@ -14,8 +14,8 @@ from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, DeriveSize, Parallel, Pipeline, Stage
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.loop_nests import read_plan
 from dfsched.passes.simplify_loops import static_trips
-from dfsched.plan import PLAN, Plan
 from ktir.dialects import func, scf
 from ktir.dialects.builtin import Module, UnrealizedConversionCast
 from ktir.errors import Diagnostic
@@ -135,8 +135,8 @@ def _program(function: func.Func) -> ProgramReport:
     tiles = math.prod(grid_of(function) or ())
     pipelines = tuple(_pipeline(op, definitions) for op in function.walk() if isinstance(op, Pipeline))
     names = tuple(argument.name or "" for argument in function.arguments)
-    plan = function.attributes.get(PLAN)
-    planned = () if plan is None else Plan.from_attribute(plan).nests
+    plan = read_plan(function)
+    planned = () if plan is None else plan.nests
     nests = tuple(
         NestReport(n.tile_sizes, n.buffer_depths, n.instances, n.instance_loop, n.limit) for n in planned
     )

@@ -11,6 +11,7 @@ from dfsched.architecture import Architecture
 from dfsched.codegen.build import BuiltImage, build_image
 from dfsched.codegen.errors import CodegenError
 from dfsched.codegen.launch import LaunchPlan, launch_plan
+from dfsched.errors import placed
 from dfsched.image import InvalidImage, encode
 from ktir.dialects.builtin import Module
 from ktir.interface import find_function
@@ -37,11 +38,14 @@ def generate(
     kernel's signature.  Raises `CodegenError`, and `ktir.KtirError` for a signature that cannot be derived.
     """
     launch = launch_plan(module, kernel, architecture)
-    built = build_image(files, launch.spec, architecture)
+    place = find_function(module, kernel).location
     try:
+        built = build_image(files, launch.spec, architecture)
         payload = encode(built.image)
+    except CodegenError as error:
+        raise CodegenError(placed(error.diagnostics, place)) from error
     except InvalidImage as error:
-        raise CodegenError.at(find_function(module, kernel).location, str(error)) from error
+        raise CodegenError.at(place, str(error)) from error
     code = assemble(
         payload,
         PayloadKind.DFBIN,

@@ -8,7 +8,7 @@ from dfsched.architecture import Architecture, Scope
 from dfsched.architecture.kinds import Kind, kind_text
 from dfsched.dialects.dataflow import GetUnit
 from dfsched.dialects.symbol import CreateId
-from dfsched.lowering.errors import LoweringError
+from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.symbols import DerivedSymbol, SymbolAllocator
 from dfsched.options import Profile
 from ktir.attribute import Attribute
@@ -63,6 +63,12 @@ class FunctionBuilder:
                 raise LoweringError.at(
                     location, f"Unknown memory space classification for: {kind_text(kind)}"
                 )
+            if kind != tag.upper():
+                raise UnsupportedLowering.at(
+                    location,
+                    f"memory kind '{kind_text(kind)}' of device '{architecture.name}' is no name in upper "
+                    "case, so handles cannot name it",
+                )
             units: tuple[GetUnit, ...]
             if architecture.is_global(kind) or architecture.is_private(kind):
                 units = (GetUnit.of(tag, tag),)
@@ -78,7 +84,7 @@ class FunctionBuilder:
                 raise LoweringError.at(
                     location, f"Unknown memory space classification for: {kind_text(kind)}"
                 )
-            self._memories[kind] = units
+            self._memories[kind] = tuple(unit.replace(location=location) for unit in units)
         return self._memories[kind]
 
     # -- symbols

@@ -37,7 +37,14 @@ def _function(function: Func, architecture: Architecture, guard: BackedgeGuard) 
         return function
     check_structured(function)
     uses = DefUse(function)
-    units = assign_units(stages, uses, grid_size(function))
+    grid = grid_size(function)
+    if grid > architecture.cores:
+        raise LoweringError.at(
+            function.location,
+            f"the grid [{grid}] has {grid} compute tiles, device '{architecture.name}' has "
+            f"{architecture.cores} cores",
+        )
+    units = assign_units(stages, uses, grid)
     if not any(units.queries.values()):
         raise LoweringError.at(function.location, "no queries wired to stages")
     pipelines = [op for op in function.walk() if isinstance(op, Pipeline)]

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from dfsched.dialects.ktdf import LoopKind, LoopTypeAttr, Pipeline
+from dfsched.passes.errors import ScheduleError
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions
 from dfsched.plan import PLAN, NestPlan, Plan
 from ktir.attribute import Attribute
 from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import arith, func, scf
+from ktir.errors import Diagnostic
 from ktir.ir import Operation
 from ktir.types import I64
 
@@ -21,6 +23,7 @@ __all__ = [
     "NEST",
     "OPERAND",
     "LoopTag",
+    "check_plans",
     "is_normal",
     "is_parallel",
     "loop_tag",
@@ -31,6 +34,7 @@ __all__ = [
     "perfect_nest",
     "pipeline_scope",
     "plan_of",
+    "read_plan",
 ]
 
 NEST = "ktdf.nest"
@@ -64,7 +68,7 @@ def loop_tag(op: Operation) -> LoopTag | None:
             return None
 
 
-def nest_number(pipeline: Pipeline) -> int | None:
+def nest_number(pipeline: Operation) -> int | None:
     """The nest of a pipeline in the program's plan."""
     match pipeline.attributes.get(NEST):
         case IntegerAttr(value=number):
@@ -76,8 +80,58 @@ def nest_number(pipeline: Pipeline) -> int | None:
 def plan_of(op: Operation, definitions: Definitions) -> Plan | None:
     """The plan that stands on the function around an operation."""
     function = next((o for o in (op, *definitions.ancestors(op)) if isinstance(o, func.Func)), None)
-    attribute = None if function is None else function.attributes.get(PLAN)
-    return None if attribute is None else Plan.from_attribute(attribute)
+    return None if function is None else read_plan(function)
+
+
+def read_plan(function: Operation) -> Plan | None:
+    """The plan that stands on a function; `ScheduleError` if what stands there is none."""
+    attribute = function.attributes.get(PLAN)
+    try:
+        return None if attribute is None else Plan.from_attribute(attribute)
+    except ValueError as error:
+        raise ScheduleError.at(function.location, f"'{PLAN}': {error}") from None
+
+
+def check_plans(module: Operation) -> None:
+    """`ScheduleError` with every plan that is none, and every mark for which the plan has no place."""
+    found: list[Diagnostic] = []
+    for function in module.walk():
+        if not isinstance(function, func.Func) or PLAN not in function.attributes:
+            continue
+        try:
+            plan = read_plan(function)
+        except ScheduleError as error:
+            found += error.diagnostics
+            continue
+        if plan is not None:
+            found += (
+                Diagnostic(text, op.location) for op in function.walk() for text in _misplaced(op, plan)
+            )
+    if found:
+        raise ScheduleError(tuple(found))
+
+
+def _misplaced(op: Operation, plan: Plan) -> Iterator[str]:
+    nests = len(plan.nests)
+    number, tag = nest_number(op), loop_tag(op)
+    if number is not None and not 0 <= number < nests:
+        yield f"'{NEST}' is {number}, but the plan of the function has {nests} nests"
+    if tag is not None and not 0 <= tag.nest < nests:
+        yield f"'{LOOP}' is of nest {tag.nest}, but the plan of the function has {nests} nests"
+    elif tag is not None and not 0 <= tag.loop < len(plan.nests[tag.nest].tile_sizes):
+        yield (
+            f"'{LOOP}' is loop {tag.loop}, but nest {tag.nest} of the plan has "
+            f"{len(plan.nests[tag.nest].tile_sizes)} loops"
+        )
+    if isinstance(op, Pipeline) and number is not None and 0 <= number < nests:
+        operands = len(plan.nests[number].buffer_depths)
+        for transfer in op.walk():
+            operand = transfer.attributes.get(OPERAND)
+            if isinstance(operand, IntegerAttr) and not 0 <= operand.value < operands:
+                yield (
+                    f"'{OPERAND}' is {operand.value} in this pipeline, but nest {number} of the plan has "
+                    f"{operands} operands"
+                )
 
 
 def nest_plan(op: Operation, nest: int | None, definitions: Definitions) -> NestPlan | None:

@@ -67,7 +67,7 @@ from ktir.opdef import OPERAND_SEGMENTS
 from ktir.transforms import dce
 from ktir.types import I32, INDEX, TensorType, bit_width
 
-__all__ = ["NUM_CHUNKS", "PASS", "THRESHOLD", "chunk_counts", "run"]
+__all__ = ["NUM_CHUNKS", "PASS", "THRESHOLD", "chunk_counts", "divisors", "run"]
 
 NAME = "reduction-dim-chunking"
 
@@ -156,7 +156,7 @@ def chunk_counts(extents: Sequence[int], total_bytes: int, limit: int) -> tuple[
     """The least numbers of pieces, outermost dimension first, that bring `total_bytes` down to `limit`.
 
     A dimension is only cut after all in front of it are down to one element, which keeps the order of the
-    elements. None if even single elements are too much.
+    elements. None if even single elements are too much. Of the numbers of pieces only `divisors` are tried.
 
     >>> chunk_counts([16384], 2 << 20, 1 << 20)
     (2,)
@@ -168,10 +168,28 @@ def chunk_counts(extents: Sequence[int], total_bytes: int, limit: int) -> tuple[
     counts: list[int] = []
     rest = total_bytes
     for extent in extents:
-        fitting = [n for n in range(1, extent + 1) if extent % n == 0 and rest // n <= limit]
-        counts.append(fitting[0] if fitting else extent)
+        counts.append(next((n for n in divisors(extent) if rest // n <= limit), extent))
         rest //= counts[-1]
     return tuple(counts) if rest <= limit else None
+
+
+def divisors(number: int) -> list[int]:
+    """Divisors of a positive number, ascending; in numbers above 2**32, large prime factors count as one.
+
+    >>> divisors(60)
+    [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60]
+    """
+    found = [1]
+    rest, prime = number, 2
+    while prime * prime <= rest and prime < 1 << 16:
+        known = len(found)
+        while rest % prime == 0:
+            rest //= prime
+            found += [prime * divisor for divisor in found[-known:]]
+        prime += 1
+    if rest > 1:
+        found += [rest * divisor for divisor in found]
+    return sorted(found)
 
 
 def _plan(

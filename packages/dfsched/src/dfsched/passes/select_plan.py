@@ -40,7 +40,7 @@ from dfsched.passes.capacity import bytes_text
 from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
-from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag, nest_loops, nest_pipelines
+from dfsched.passes.loop_nests import LOOP, NEST, OPERAND, LoopTag, nest_loops, nest_pipelines, read_plan
 from dfsched.passes.nest_parts import cut_in_parts
 from dfsched.passes.pinned_ranges import pinned_ranges
 from dfsched.passes.simplify_loops import static_trips
@@ -71,7 +71,7 @@ def run(module: Module, context: PassContext) -> Module:
 def _report_unused_pins(planned: Module, context: PassContext) -> None:
     """Warn about fields pinned in nests that are not there."""
     programs = [op for op in planned.walk() if isinstance(op, func.Func) and PLAN in op.attributes]
-    nests = {p.symbol: len(Plan.from_attribute(p.attributes[PLAN]).nests) for p in programs}
+    nests = {p.symbol: len(plan.nests) for p in programs if (plan := read_plan(p)) is not None}
     for key in context.options.pins:
         match = _PIN.fullmatch(key)
         if not programs or match is None or match["program"] is None:
@@ -103,8 +103,8 @@ PASS = Pass("select-plan", Group.FRONTEND, run, "ask the policy for the decision
 
 
 def plans_of(module: Operation) -> tuple[Plan, ...]:
-    """The plans that stand on the programs of a module, in order."""
-    return tuple(Plan.from_attribute(op.attributes[PLAN]) for op in module.walk() if PLAN in op.attributes)
+    """The plans that stand on the programs of a module, in order; `ScheduleError` at what is none."""
+    return tuple(plan for op in module.walk() if (plan := read_plan(op)) is not None)
 
 
 def _free_scratchpad(module: Module, architecture: Architecture) -> int:
@@ -239,14 +239,8 @@ def _numbers(function: func.Func, name: str, value: object, count: int) -> tuple
 
 def _check_types(function: func.Func, nest: NestPlan) -> None:
     """Fields hold what their declaration says, wherever they come from."""
-    wrong = [name for name in ("sunk_loops", "instances") if not isinstance(getattr(nest, name), int)]
-    wrong += [] if isinstance(nest.instance_loop, int | None) else ["instance_loop"]
-    wrong += [name for name in ("accumulator",) if not isinstance(getattr(nest, name), str | None)]
-    wrong += [] if isinstance(nest.limit, str) else ["limit"]
-    for name in ("loop_order", "hoisted"):
-        value = getattr(nest, name)
-        if not isinstance(value, tuple) or not all(isinstance(number, int) for number in value):
-            wrong.append(name)
+    counted = ("tile_sizes", "buffer_depths", "parts", "part_sizes")  # checked with their lengths
+    wrong = [name for name in nest.mistyped() if name not in counted]
     if wrong:
         values = ", ".join(f"'{name}' is {str(getattr(nest, name))[:40]}" for name in wrong)
         raise ScheduleError.at(function.location, f"fields of a plan that hold something else: {values}")
