@@ -384,7 +384,7 @@ class TestVerify:
             return good
 
         breaks(monkeypatch, name, lambda module: module)
-        from spyresim import dataflow_level, schedule_level, verification
+        from spyresim import dataflow_level, repetition, schedule_level, verification
 
         def refuse(*arguments: Any, **options: Any) -> Any:
             if options.get("module") is not None and wanted(options["module"]):
@@ -398,8 +398,8 @@ class TestVerify:
             runner = schedule_level.run_schedule
             monkeypatch.setattr(verification, "run_schedule", refuse)
         else:
-            runner = dataflow_level.run_dataflow
-            monkeypatch.setattr(dataflow_level, "run_dataflow", refuse)
+            runner = dataflow_level.prepare_dataflow
+            monkeypatch.setattr(repetition, "prepare_dataflow", refuse)
         result = call("verify", "add.mlir", "--device", "sample", "--quiet")
         assert result.exit_code == 1
         assert "not executable: IndexError: list index out of range" in result.stderr

@@ -482,7 +482,8 @@ def verify(
         if not quiet:
             cycles = "" if outcome.cycles is None else f"  {outcome.cycles:g} cycles"
             state = "ok" if outcome.agrees else "DIFFERS" if outcome.difference else "FAILS"
-            click.echo(f"{name} seed {seed}: {outcome.where:<48} {state}{cycles}")
+            same = "" if outcome.executed else "  (the same program)"
+            click.echo(f"{name} seed {seed}: {outcome.where:<48} {state}{cycles}{same}")
 
     with reported():
         module = _load(file)

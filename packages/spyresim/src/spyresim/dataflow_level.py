@@ -22,7 +22,7 @@ from spyrert.errors import SpyreCodeError
 from spyrert.spyrecode import ArgSpec, LaunchSpec, LinearLayout, read_launch_spec
 from spyresim.arguments import Binding, bind
 from spyresim.constant_addresses import ConstantAddresses
-from spyresim.dataflow import USUAL_STARTS, ConstantStarts, DataflowFiles, kernel_program
+from spyresim.dataflow import USUAL_STARTS, ConstantStarts, DataflowFiles, KernelProgram, kernel_program
 from spyresim.dataflow.files import GLOBAL
 from spyresim.devices import architecture_of
 from spyresim.engine import FlatGlobal
@@ -32,11 +32,53 @@ from spyresim.errors import ArgumentError, UnsupportedError, require, require_ar
 from spyresim.report import Counters, Report, Result
 from spyresim.watch import Watch
 
-__all__ = ["run_dataflow"]
+__all__ = ["DataflowRun", "prepare_dataflow", "run_dataflow"]
 
 Bytes = npt.NDArray[np.uint8]
 
 LAUNCH_SPEC = "launch_spec.json"
+
+
+@attrs.frozen(eq=False)
+class DataflowRun:
+    """A kernel of DataflowIR with its arguments, ready for the engine."""
+
+    program: KernelProgram
+    kernel: str
+    architecture: Architecture
+    binding: Binding
+    constants: ConstantAddresses
+    args: Mapping[str, object]
+
+    def run(self, options: EngineOptions | None = None, watch: Watch | None = None) -> Result:
+        """Execute it; see `run_dataflow`."""
+        options = options or EngineOptions()
+        image, binding = self.program.image, self.binding
+        blocks: dict[int, Bytes] = {}
+        if not options.time_only:
+            blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
+        if watch is not None:
+            watch.locate(binding.buffers)
+        machine = Device(self.architecture)
+        outcome = machine.run(image, image.cells, FlatGlobal(blocks), options, self.program.sources, watch)
+        outputs = {
+            buffer.name: binding.output(buffer, blocks[buffer.address][: buffer.size])
+            for buffer in binding.buffers
+            if buffer.is_output and not options.time_only
+        }
+        counters = Counters()
+        counters.bytes_read["global"] = outcome.report.bytes_read
+        counters.bytes_written["global"] = outcome.report.bytes_written
+        report = Report(
+            "dataflow",
+            self.kernel,
+            image.grid,
+            counters,
+            cycles=outcome.report.cycles,
+            details=outcome,
+        )
+        result = Result(outputs, report)
+        return result if options.time_only else self.constants.unpack(result, self.args)
 
 
 def run_dataflow(
@@ -75,6 +117,28 @@ def run_dataflow(
     require("run_dataflow", "device", device, Architecture, str, Path, NoneType)
     require("run_dataflow", "options", options, EngineOptions, NoneType)
     require("run_dataflow", "module", module, Module, NoneType)
+    options = options or EngineOptions()
+    prepared = prepare_dataflow(
+        compiled,
+        args,
+        device=device,
+        constant_starts=constant_starts,
+        module=module,
+        time_only=options.time_only,
+    )
+    return prepared.run(options, watch)
+
+
+def prepare_dataflow(
+    compiled: Compiled | str | Path,
+    args: Mapping[str, object] | None = None,
+    *,
+    device: Architecture | str | Path | None = None,
+    constant_starts: ConstantStarts = USUAL_STARTS,
+    module: Module | None = None,
+    time_only: bool = False,
+) -> DataflowRun:
+    """What `run_dataflow` executes: arguments as there."""
     buffers: tuple[ConstantBuffer, ...] = ()
     if isinstance(compiled, Compiled):
         modules = compiled.dataflow_ir if module is None else {GLOBAL: module}
@@ -88,40 +152,11 @@ def run_dataflow(
     architecture = device if isinstance(device, Architecture) else load_architecture(device)
     if spec is None:
         raise UnsupportedError("DataflowIR without a launch spec")
-    options = options or EngineOptions()
     constants = ConstantAddresses.of(spec, buffers)
-    binding = _bind(spec, files, constants.pack(args or {}), options.time_only)
+    binding = _bind(spec, files, constants.pack(args or {}), time_only)
     values = [_word(value) for value in binding.values]
     program = kernel_program(files, architecture, values, constant_starts)
-    image = program.image
-    blocks: dict[int, Bytes] = {}
-    if not options.time_only:
-        blocks = {b.address: _initial(b.data, b.size) for b in binding.buffers}
-    if watch is not None:
-        watch.locate(binding.buffers)
-    machine = Device(architecture)
-    outcome = machine.run(image, image.cells, FlatGlobal(blocks), options, program.sources, watch)
-    outputs = {
-        buffer.name: binding.output(buffer, blocks[buffer.address][: buffer.size])
-        for buffer in binding.buffers
-        if buffer.is_output and not options.time_only
-    }
-    counters = Counters()
-    counters.bytes_read["global"] = outcome.report.bytes_read
-    counters.bytes_written["global"] = outcome.report.bytes_written
-    report = Report(
-        "dataflow",
-        files.kernel.symbol,
-        image.grid,
-        counters,
-        cycles=outcome.report.cycles,
-        details=outcome,
-    )
-    return (
-        Result(outputs, report)
-        if options.time_only
-        else constants.unpack(Result(outputs, report), args or {})
-    )
+    return DataflowRun(program, files.kernel.symbol, architecture, binding, constants, args or {})
 
 
 def _word(value: np.ndarray[Any, Any]) -> int:

@@ -28,6 +28,7 @@ from spyresim.errors import ArgumentError, ExecutionFault, Site, SpyresimError, 
 from spyresim.ktir_level import run_ktir
 from spyresim.meaning.formats import Array
 from spyresim.reassociation import Reassociation
+from spyresim.repetition import DataflowRuns, says_the_same
 from spyresim.report import Result
 from spyresim.schedule_level import Interface, interface_of, run_schedule
 from spyresim.watch import Watch
@@ -80,7 +81,8 @@ class LevelOutcome:
     """One execution: `level` is ``"ktir"``, ``"schedule"``, ``"dataflow"`` or ``"device"``.
 
     `after` names the pass whose result was executed, None for what the compilation gave in the end; `error`
-    is what went wrong instead of giving outputs.
+    is what went wrong instead of giving outputs. Not `executed` is a program that says the same as the one
+    before it: its outcome is that one's.
     """
 
     level: str
@@ -88,6 +90,7 @@ class LevelOutcome:
     difference: Difference | None = None
     error: str | None = None
     cycles: float | None = None
+    executed: bool = True
 
     @property
     def agrees(self) -> bool:
@@ -318,15 +321,20 @@ def _verify(
         on_outcome(compiled.kernel, seed, outcomes[0])
     previous: Module | None = None
     rounding: Reassociation | None = None
+    dataflow_runs = DataflowRuns(compiled, arguments)
     for result in compiled.passes:
-        if result.module is previous:  # the pass changed nothing
-            note(attrs.evolve(outcomes[-1], after=result.name))
-            continue
+        same = result.module is previous  # the pass changed nothing
+        sequential = is_sequential(result.module)
+        if not same and sequential and previous is not None and outcomes[-1].agrees:
+            same = says_the_same(previous, result.module)
         previous = result.module
-        if not is_sequential(result.module):
+        if same:
+            note(attrs.evolve(outcomes[-1], after=result.name, executed=False))
+            continue
+        if not sequential:
             if compiled.options.stop_after is not None:
                 break  # there is no launch spec to run it by
-            note(_after_lowering(compiled, arguments, meaning, result))
+            note(_at_dataflow(dataflow_runs, meaning, result))
             continue
         if rounding is None and (rounding := Reassociation.of(result.module)) is not None:
             outcome, meaning = _reassociated(compiled, interface, arguments, meaning, result, rounding)
@@ -335,7 +343,7 @@ def _verify(
         note(_after_pass(compiled, interface, arguments, meaning, result))
     if compiled.options.stop_after is not None:
         return Verification(compiled.kernel, seed, tuple(outcomes))
-    note(_outcome("dataflow", None, meaning, lambda watch: _run_dataflow(compiled, arguments, watch)))
+    note(_at_dataflow(dataflow_runs, meaning))
     note(_outcome("device", None, meaning, lambda watch: _run_device(compiled, arguments, watch)))
     return Verification(compiled.kernel, seed, tuple(outcomes))
 
@@ -353,13 +361,11 @@ def _after_pass(
     return _outcome("schedule", result.name, meaning, run)
 
 
-def _after_lowering(
-    compiled: dfsched.Compiled, arguments: Mapping[str, object], meaning: Result, result: PassResult
-) -> LevelOutcome:
-    def run(watch: Watch | None) -> Result:
-        return _run_dataflow(compiled, arguments, watch, result.module)
-
-    return _outcome("dataflow", result.name, meaning, run)
+def _at_dataflow(runs: DataflowRuns, meaning: Result, result: PassResult | None = None) -> LevelOutcome:
+    """After a pass of the lowering, or at the end."""
+    after, module = (None, None) if result is None else (result.name, result.module)
+    outcome = _outcome("dataflow", after, meaning, lambda watch: runs.run(watch, module))
+    return attrs.evolve(outcome, executed=not runs.repeated)
 
 
 def _reassociated(
@@ -406,17 +412,6 @@ def _small_integers(value: object) -> object:
     if not isinstance(value, np.ndarray) or value.dtype.kind in "iub":
         return value
     return np.asarray(np.sign(value.astype(np.float64))).astype(value.dtype)
-
-
-def _run_dataflow(
-    compiled: dfsched.Compiled,
-    arguments: Mapping[str, object],
-    watch: Watch | None,
-    module: Module | None = None,
-) -> Result:
-    from spyresim.dataflow_level import run_dataflow
-
-    return run_dataflow(compiled, arguments, module=module, watch=watch)
 
 
 def _run_device(compiled: dfsched.Compiled, arguments: Mapping[str, object], watch: Watch | None) -> Result:
