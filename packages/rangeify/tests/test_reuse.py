@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from peer.backends import Backend, Ours, Theirs
@@ -57,45 +58,114 @@ def wide(b: Backend, x: Any) -> Any:
 LAYERS: tuple[Layer, ...] = (dense, residual, attention, mixing, centred, scaled, wide)
 
 
+POSITION = UOp.variable("position", 0, 3)
+
+
+def remember(b: Backend, x: Any, late: bool) -> tuple[Any, Any]:
+    """`x` with what a cache holds after `x` was written into it at a bound position; `late` reads what the
+    cache held before, too."""
+    cache = b.t(4, 8, 8)
+    before = cache[1:3]
+    cache[POSITION.bind(2)] = x @ b.t(8, 8)
+    x = x + b.sum(cache, 0) @ b.t(8, 8)
+    return (x + b.sum(before, 0) if late else x), cache
+
+
+@attrs.frozen
+class Traits:
+    """What a program of repeated blocks has besides its layers. ``odd``: the block that differs, or -1."""
+
+    count: int
+    odd: int
+    mask: bool
+    shared: bool
+    caches: bool
+    late: int
+    asked: bool
+    devices: int | None
+
+    @staticmethod
+    def draw(rng: random.Random) -> Traits:
+        count = rng.randint(4, 7)
+        odd = rng.randrange(count) if rng.random() < 0.6 else -1
+        caches = rng.random() < 0.5
+        late = rng.randrange(count) if rng.random() < 0.3 else -1
+        devices = rng.choice((0, None, None, None, None))
+        return Traits(
+            count, odd, rng.random() < 0.4, rng.random() < 0.3, caches, late, rng.random() < 0.4, devices
+        )
+
+
 def repeated(seed: int, b: Backend) -> list[Any]:
-    """Four to seven equal blocks of one or two layers, one of them with something more, some with a shared
-    mask, a shared parameter, or an output from the middle."""
+    """Four to seven equal blocks of one or two layers, one of them with something more; some with a shared
+    mask, a shared parameter, a cache of each block that is written at a bound position, an output from the
+    middle, or rows over two devices."""
     rng = random.Random(seed)
     layers = [rng.choice(LAYERS) for _ in range(rng.randint(1, 2))]
-    count = rng.randint(4, 7)
-    odd = rng.randrange(count) if rng.random() < 0.6 else -1
-    mask = b.t(8, 8) if rng.random() < 0.4 else None
-    shared = b.t(8) * 2 if rng.random() < 0.3 else None
+    traits = Traits.draw(rng)
+    if traits.devices is not None:
+        layers = [dense, residual]
+        b = Everywhere()
+    mask = b.t(8, 8) if traits.mask else None
+    shared = b.t(8) * 2 if traits.shared else None
     x, outputs = b.t(8, 8), []
-    for i in range(count):
+    if traits.devices is not None:
+        x = Ours().t(8, 8).shard(DEVICES, traits.devices)
+    for i in range(traits.count):
         for layer in layers:
             x = layer(b, x)
         if mask is not None:
             x = x + mask
         if shared is not None:
             x = x * shared
-        if i == odd:
-            x = x.flip(0) * 1.5
+        if traits.caches and traits.devices is None:
+            x, cache = remember(b, x, i == traits.late)
+            outputs += [cache] if traits.asked else []
+        if i == traits.odd:
+            x = x.permute(1, 0).exp2().permute(1, 0) * 0.5
         if rng.random() < 0.1:
             outputs.append(x + 1)
     return [x, *outputs]
 
 
-def same(outputs: Callable[[], list[Any]], fusion: str, run: bool = True) -> Schedule:
+DEVICES = ("d:0", "d:1")
+
+
+class Everywhere(Ours):
+    """Parameters are on every device."""
+
+    def t(self, *shape: int) -> Any:
+        return super().t(*shape).shard(DEVICES)
+
+
+def same(outputs: Callable[[], list[Any]], config: Config, run: bool = True) -> Schedule:
     """Both schedules have the same items in the same order, the same arena, and compute the same bytes."""
     on, off = (
-        rangeify.schedule(*outputs(), config=Config(fusion=fusion, reuse=r, schedule_cache=0))
-        for r in (True, False)
+        rangeify.schedule(*outputs(), config=attrs.evolve(config, reuse=reuse)) for reuse in (True, False)
     )
     assert [k.body for k in on.kernels] == [k.body for k in off.kernels]
-    assert [k.buffers for k in on.kernels] == [k.buffers for k in off.kernels]
-    assert on.arena == off.arena
+    assert [k.launches for k in on.kernels] == [k.launches for k in off.kernels]
+    assert on.copies == off.copies
+    assert on.buffers == off.buffers
+    assert (on.arena, on.inputs, on.outputs, on.variables) == (
+        off.arena,
+        off.inputs,
+        off.outputs,
+        off.variables,
+    )
     if run:
         rng = np.random.default_rng(0)
         inputs = [rng.uniform(-0.5, 0.5, on.buffers[i].shape).astype(np.float32) for i in on.inputs]
         for a, b in zip(rangeify.run(on, inputs), rangeify.run(off, inputs, order=1), strict=True):
             np.testing.assert_array_equal(a, b)
     return on
+
+
+#: With `rows` no row kernel has room for the weights of :data:`LAYERS`.
+SMALL = (
+    Config(fusion="reference", schedule_cache=0),
+    Config(fusion="rows", row_bytes=128, schedule_cache=0),
+)
 
 
 def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,13 +179,12 @@ def test_programs_of_repeated_blocks(cases: int, monkeypatch: pytest.MonkeyPatch
     """
     found = 0
     for seed in range(cases):
-        for fusion in ("reference", "rows"):
-            on = same(lambda seed=seed: repeated(seed, Ours()), fusion)
+        for config in SMALL:
+            on = same(lambda seed=seed: repeated(seed, Ours()), config)
             with monkeypatch.context() as patch:
                 without_blocks(patch)
-                config = Config(fusion=fusion, schedule_cache=0)
                 plain = rangeify.schedule(*repeated(seed, Ours()), config=config)
-            assert len(on.kernels) <= len(plain.kernels), (seed, fusion)
+            assert len(on.items) <= len(plain.items), (seed, config)
             rng = np.random.default_rng(0)
             inputs = [rng.uniform(-0.5, 0.5, on.buffers[i].shape).astype(np.float32) for i in on.inputs]
             for a, b in zip(rangeify.run(on, inputs), rangeify.run(plain, inputs), strict=True):
@@ -129,7 +198,7 @@ def test_networks(make: Callable[..., list[Any]]) -> None:
     """The same items with and without; under the reference rules no more than tinygrad's."""
     pytest.importorskip("tinygrad")
     for fusion in ("reference", "rows") if make is transformer else ("reference",):
-        same(lambda: make(Ours(), 4), fusion, run=False)
+        same(lambda: make(Ours(), 4), Config(fusion=fusion, schedule_cache=0), run=False)
     items = len(rangeify.schedule(*make(Ours(), 4), config=Config(fusion="reference")).kernels)
     assert items <= total(c.src[0] for c in Theirs().schedule(make(Theirs(), 4)).src).items
 

@@ -26,6 +26,8 @@ from uopgraph import GroupOp, Ops, UOp
 LEAST: Final = 3
 #: How far a joint may be from its reduction, in element-wise operations and movement.
 _NEAR: Final = 24
+#: An element-wise value of so many buffers is computed by every reader.
+MOST_REPEATED: Final = 2
 #: Views of storage: no values of their own.
 _VIEWS: Final = GroupOp.Movement | {Ops.UNSHARD, Ops.MSELECT}
 _COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STACK}
@@ -55,7 +57,8 @@ class Segment:
 
 @attrs.frozen(eq=False)
 class _View:
-    """A view of storage: the number of its structure (negative), and the BUFFERs under it."""
+    """A view of storage, or a value that every reader computes for itself: the number of its structure
+    (negative), and the BUFFERs under it, one for each time it mentions them."""
 
     number: int
     buffers: tuple[UOp, ...]
@@ -64,8 +67,10 @@ class _View:
 @attrs.define(eq=False)
 class _Graph:
     """The nodes of a tensor graph: ``values`` depend on storage and are computed; views only show it; what
-    remains is made of constants and belongs to everybody."""
+    remains is made of constants and belongs to everybody. Element-wise values of little storage count as
+    views where `repeated` says that no rule would store them."""
 
+    repeated: bool
     values: list[UOp] = attrs.field(factory=list)
     place: dict[UOp, int] = attrs.field(factory=dict)
     #: for each value the places of those that read it, ascending
@@ -82,7 +87,7 @@ class _Graph:
         storage to what would belong to everybody."""
         values, place, readers, views = self.values, self.place, self.readers, self.views
         for x in order:
-            op, here, computed, shown = x.op, len(values), False, None
+            op, here, computed, shown = x.op, len(values), False, False
             for s in x.src:
                 at = place.get(s)
                 if at is not None:
@@ -91,25 +96,39 @@ class _Graph:
                     if not known or known[-1] != here:
                         known.append(here)
                 elif s in views:
-                    shown = views[s]
-            if not computed:
+                    shown = True
+            if not computed and x not in asked:
                 if op is Ops.BUFFER:
                     a = x.arg  # all but the slot
                     more = (a.vmin_vmax, a.multiple_of, a.name, a.addrspace, a.axis, a.volatile, a.val)
                     views[x] = self._view((x.dtype, x.src, a.device, more), (x,))
                     continue
-                if shown is None and op not in (Ops.AFTER, Ops.COPY) and x not in asked:
+                if not shown and op not in (Ops.AFTER, Ops.COPY):
                     continue
-                shapes = x.src[1:]
-                if shown is not None and op in _VIEWS and x not in asked and views.keys().isdisjoint(shapes):
-                    views[x] = self._view((op, x.arg, shown.number, shapes), shown.buffers)
-                    continue
+                if shown and (op in _VIEWS or (self.repeated and op in GroupOp.Elementwise)):
+                    view = self._view_of(x)
+                    if view is not None:
+                        views[x] = view
+                        continue
             if op is Ops.AFTER and x.src[0] not in place and x.src[0] not in views:
                 return False
             place[x] = here
             values.append(x)
             readers.append([])
         return True
+
+    def _view_of(self, x: UOp) -> _View | None:
+        """What `x` makes of views, unless it is of so much storage that it may be stored itself."""
+        structure: list[Hashable] = [x.op, x.dtype, x.arg]
+        buffers: tuple[UOp, ...] = ()
+        for s in x.src:
+            view = self.views.get(s)
+            structure.append(s if view is None else view.number)
+            if view is not None:
+                buffers += view.buffers
+        if len(buffers) > MOST_REPEATED and len(set(buffers)) > MOST_REPEATED:
+            return None
+        return self._view(tuple(structure), buffers)
 
     def joints(self) -> list[int]:
         """The places of values such that nothing before them is read after them."""
@@ -213,16 +232,23 @@ def _weighs(reduction: UOp, least: int) -> bool:
         return False
     for operand in product.src:
         base = operand
-        while base.op in GroupOp.Movement or base.op is Ops.CAST:
+        while base.op in GroupOp.Movement or base.op in (Ops.CAST, Ops.COPY, Ops.UNSHARD):
             base = base.src[0]
         if base.op in GroupOp.Defines and _size(operand) != _size(product) and nbytes(base) > least:
             return True
     return False
 
 
+def _is_over_devices(reduction: UOp) -> bool:
+    """Whether devices reduce together: then the result of that has storage, what is made of it has not."""
+    value = reduction.src[0]
+    axis = value.axis if isinstance(value.device, tuple) else None
+    return axis is not None and axis < reduction.arg[1]
+
+
 def _storable(x: UOp) -> bool:
     static = all(isinstance(d, int) and d > 0 for d in x.shape)
-    return static and isinstance(x.device, str) and not x.dtype.is_weak and _size(x) != 1
+    return static and x.device is not None and not x.dtype.is_weak and _size(x) != 1
 
 
 def _is_cut(x: UOp, graph: _Graph, row_bytes: int | None) -> bool:
@@ -231,7 +257,11 @@ def _is_cut(x: UOp, graph: _Graph, row_bytes: int | None) -> bool:
     if not computes or not _storable(x) or not _wanted_differently(x, graph):
         return False
     reduction = _last_reduction(x)
-    if reduction is None or (row_bytes is not None and not _weighs(reduction, row_bytes)):
+    if (
+        reduction is None
+        or _is_over_devices(reduction)
+        or (row_bytes is not None and not _weighs(reduction, row_bytes))
+    ):
         return False
     return _only_computed_with(x, graph)
 
@@ -243,7 +273,7 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
     `order`: the nodes at and below `asked`, sources first. `needed`: the writes whose old bytes somebody
     needs.
     """
-    graph, wanted = _Graph(), set(asked)
+    graph, wanted = _Graph(config.fusion != "profit"), set(asked)
     # an order for memory looks at all kernels at once
     cuts: list[int] = []
     if graph.scan(order, wanted) and config.order != "memory":

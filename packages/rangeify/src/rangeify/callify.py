@@ -7,7 +7,7 @@ equal body keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import attrs
 
@@ -92,25 +92,30 @@ def _storage_view(node: UOp) -> UOp | None:
     return buffer.reshape(buffer.numel()).shrink([(offset, offset + size)]).reshape(shape)
 
 
-def needed_writes(order: Iterable[UOp], roots: tuple[UOp, ...]) -> frozenset[UOp]:
-    """The writes among the nodes of `order` whose old bytes something at or below `roots` still needs:
-    they go to fresh storage."""
-    writes = [n for n in order if n.op is Ops.AFTER]
-    return frozenset(w for w in writes if _old_bytes_are_needed(w.src[0], w, roots))
+def needed_writes(writes: Sequence[UOp], roots: Sequence[UOp]) -> frozenset[UOp]:
+    """Those of `writes` (AFTERs) whose old bytes something at or below `roots` still needs, besides the write
+    itself."""
+    if not writes:
+        return frozenset()
+    top = UOp.make_sink(*roots)
+    readers: dict[UOp, list[UOp]] = {}
+    for node in top.toposort():
+        for s in node.src:
+            readers.setdefault(s, []).append(node)
+    return frozenset(w for w in writes if _is_read_besides(w.src[0], w, readers, top))
 
 
-def _old_bytes_are_needed(state: UOp, write: UOp, roots: tuple[UOp, ...]) -> bool:
-    """Whether something besides `write` itself still reads `state`, the storage state that it supersedes."""
+def _is_read_besides(state: UOp, write: UOp, readers: Mapping[UOp, Sequence[UOp]], top: UOp) -> bool:
+    """Whether `top` reads `state`, which `write` supersedes, by a way that avoids `write`."""
     seen: set[UOp] = {write}
-    stack = [r for r in roots if r is not write]
+    stack = [state]
     while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        if node is state:
-            return True
-        seen.add(node)
-        stack.extend(node.src)
+        for reader in readers.get(stack.pop(), ()):
+            if reader is top:
+                return True
+            if reader not in seen:
+                seen.add(reader)
+                stack.append(reader)
     return False
 
 
@@ -236,9 +241,9 @@ def transform_to_call(
     `sink` itself tells (:func:`needed_writes`).
     """
     order = sink.toposort(enter_calls=False)
-    pass_ = _Storing(
-        needed_writes(order, sink.src) if needed is None else needed, _numbered(sink, order, live)
-    )
+    if needed is None:
+        needed = needed_writes([n for n in order if n.op is Ops.AFTER], sink.src)
+    pass_ = _Storing(needed, _numbered(sink, order, live))
     for node in order:
         if node.op is Ops.PARAM and node.is_variable:
             pass_.new[node] = node.unbound()  # bodies do not depend on values
