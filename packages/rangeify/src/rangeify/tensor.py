@@ -10,7 +10,7 @@ import itertools
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, cast
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -89,15 +89,15 @@ class Tensor:
     NumPy. Operators build nodes; ``==`` and ``!=`` are element-wise.
     """
 
-    __slots__ = ("__weakref__", "_base", "_serial", "_stored", "_uop")
+    __slots__ = ("__weakref__", "_base", "_key", "_serial", "_uop")
     __array_priority__ = 1000.0
 
     def __init__(self, data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         place = None if device is None else storage.device_name(device)
         self._uop = _as_node(data, None if dtype is None else as_dtype(dtype), place)
         _ = self._uop.shape_or_none  # shapes that do not fit are refused here, where they were written
-        self._base: tuple[Tensor, Any] | None = None
-        self._stored = False
+        self._base: Tensor | ref[Tensor] | None = None
+        self._key: Any = None
         self._serial = next(_serial)
         _live[self._serial] = self
 
@@ -107,13 +107,6 @@ class Tensor:
     def uop(self) -> UOp:
         """The graph node of the present value."""
         return self._uop
-
-    @property
-    def has_storage(self) -> bool:
-        """Whether this Tensor names storage (made from data, realised, or written to) rather than an
-        expression.
-        """
-        return self._stored or self._uop.has_buffer_identity(after_ok=True)
 
     def rebind(self, uop: UOp) -> None:
         """Let this Tensor stand for another node of the same value; used when a value gets storage."""
@@ -507,15 +500,23 @@ class Tensor:
         return self.reshape(self.size)
 
     def __getitem__(self, key: Any) -> Tensor:
-        """Integers, slices, None, Ellipsis, and integer arrays as in NumPy. Denotes the value at this
-        time."""
+        """Integers, slices, None, Ellipsis, and integer arrays as in NumPy. Denotes the value at this time.
+
+        What integers, slices, None and Ellipsis give remembers this Tensor: a write to it is a write to this
+        one, storage or not.
+        """
         picked = self._array_key(key)
         if picked is not None:
             return Tensor(picked.read(self._uop[picked.basic]))
         view = Tensor(self._uop[key])
-        if self._base is not None or self.has_storage:
-            view._base = (self, key)
+        # nobody sees a write to a Tensor that is gone; a slice of a slice is the way to its Tensor
+        view._base = ref(self) if self._base is None else self
+        view._key = key
         return view
+
+    def _cut_from(self) -> Tensor | None:
+        """What this is a slice of; None when it is none, or that is gone."""
+        return self._base() if isinstance(self._base, ref) else self._base
 
     def _array_key(self, key: Any) -> ArrayKey | None:
         from rangeify.gather import array_key
@@ -590,14 +591,13 @@ class Tensor:
         follow).
 
         Tensors made earlier keep the old value, with one exception: where this Tensor was made by basic
-        indexing of a Tensor with storage, the assignment writes through to that one (design 9).
+        indexing of another one, the assignment writes through to that one (design 9).
         """
-        if self._base is not None:
-            base, key = self._base
-            base[key] = value
-            self._uop = base.uop[key]
+        base = self._cut_from()
+        if base is not None:
+            base[self._key] = value
+            self._uop = base.uop[self._key]
         else:
-            self._stored = self.has_storage
             self._uop = self._written(self._uop, value)
         return self
 
@@ -607,12 +607,12 @@ class Tensor:
         With integer arrays the last of several writes to one place (in row-major order) wins. A boolean mask
         selects elements that all get one value.
         """
-        if self._base is not None:
-            base, outer = self._base
-            part = Tensor(base.uop[outer])
+        base = self._cut_from()
+        if base is not None:
+            part = Tensor(base.uop[self._key])
             part[key] = value
-            base[outer] = part
-            self._uop = base.uop[outer]
+            base[self._key] = part
+            self._uop = base.uop[self._key]
             return
         mask = _mask(key, self.device)
         if mask is not None:
@@ -624,7 +624,6 @@ class Tensor:
             self[picked.basic] = Tensor(picked.write(here, self._written_value(value)))
         else:
             self._uop = self._written(self._uop[key], value)
-            self._stored = True
 
     def _write_where(self, mask: UOp, value: Any) -> None:
         rest = self.ndim - mask.ndim

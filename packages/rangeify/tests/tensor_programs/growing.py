@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TypeVar
@@ -13,6 +14,8 @@ from tensor_programs.program import Input, Shape, Symbol
 
 T = TypeVar("T")
 
+#: Where the inputs are.
+HOME = "cpu"
 #: Most elements of a value.
 LARGEST = 5000
 
@@ -20,7 +23,8 @@ LARGEST = 5000
 @attrs.define
 class Name:
     """What a name stands for now. ``storage``: the number of the storage that it is, or is a slice of; None for an
-    expression. ``slice_of``: likewise, for a slice only. ``made`` and ``read``: numbers of lines."""
+    expression. ``slice_of``: likewise, for a slice only. ``made`` and ``read``: numbers of lines. ``device``: where it
+    is."""
 
     shape: Shape
     dtype: str
@@ -28,7 +32,7 @@ class Name:
     slice_of: int | None = None
     made: int = 0
     read: int = 0
-    may_write: bool = True
+    device: str = HOME
 
     @property
     def size(self) -> int:
@@ -58,9 +62,10 @@ class Growing:
     def pick(self, options: Sequence[T]) -> T:
         return options[self.choose(len(options))]
 
-    def name(self, wanted: Callable[[Name], bool] = lambda n: True) -> str | None:
-        """A live name with a property, rather a late one."""
-        fitting = [n for n, facts in self.names.items() if wanted(facts)]
+    def name(self, wanted: Callable[[Name], bool] = lambda n: True, beside: str | None = None) -> str | None:
+        """A live name with a property, rather a late one; one that is on the device of `beside`."""
+        here = None if beside is None else self.names[beside].device
+        fitting = [n for n, facts in self.names.items() if wanted(facts) and here in (None, facts.device)]
         if not fitting:
             return None
         return self.pick(fitting[-4:] if self.chance(60) else fitting)
@@ -72,12 +77,20 @@ class Growing:
         return self.add(f"load({at})", shape, dtype, storage=at)
 
     def add(
-        self, text: str, shape: Shape, dtype: str, storage: int | None = None, slice_of: int | None = None
+        self,
+        text: str,
+        shape: Shape,
+        dtype: str,
+        storage: int | None = None,
+        slice_of: int | None = None,
+        device: str | None = None,
     ) -> str:
-        """``name = text``."""
+        """``name = text``; it is where what it is made of is, unless a device is given."""
         new = f"v{self._count}"
         self._count += 1
-        facts = Name(shape, dtype, storage, slice_of, made=len(self.lines), read=len(self.lines))
+        if device is None:
+            device = next((self.names[n].device for n in re.findall(r"v\d+", text)), HOME)
+        facts = Name(shape, dtype, storage, slice_of, len(self.lines), len(self.lines), device)
         self.names[new] = facts
         self.lines.append(f"{new} = {text}")
         if slice_of is not None:

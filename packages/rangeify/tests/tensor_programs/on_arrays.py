@@ -15,19 +15,16 @@ Array = np.ndarray[Any, Any]
 class Copied:
     """An array with value semantics: every operation gives an array of its own.
 
-    A name that stands for storage (loaded, or written to) or for a slice of it passes writes on: writing to a slice
-    writes to what it was cut from, and to nothing else.
+    A slice passes writes on: writing to it writes to what it was cut from, and to nothing else.
     """
 
-    def __init__(self, array: Any, base: tuple[Copied, Any] | None = None, stored: bool = False) -> None:
+    def __init__(self, array: Any, base: tuple[Copied, Any] | None = None) -> None:
         self.array: Array = np.array(array)
         self.base = base
-        self.stored = stored
 
     def __getitem__(self, key: Any) -> Copied:
-        basic = not isinstance(key, np.ndarray)
         cut = np.array(self.array[key])
-        return Copied(cut, (self, key) if basic and (self.stored or self.base is not None) else None)
+        return Copied(cut, None if isinstance(key, np.ndarray) else (self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.base is not None:
@@ -46,7 +43,7 @@ class Copied:
                 changed[at] = rows[i]
         else:
             changed[place] = plain
-        self.array, self.stored = changed, True
+        self.array = changed
 
     def assign(self, value: Copied) -> None:
         if self.base is not None:
@@ -119,6 +116,15 @@ class Copied:
     def astype(self, dtype: str) -> Copied:
         return Copied(self.array.astype(dtype))
 
+    def bitcast(self, dtype: str) -> Copied:
+        return Copied(np.ascontiguousarray(self.array).view(dtype))
+
+    def to(self, device: str) -> Copied:
+        return Copied(self.array)
+
+    def shard(self, devices: tuple[str, ...], axis: int) -> Copied:
+        return Copied(self.array)
+
     def contiguous(self) -> Copied:
         return Copied(self.array)
 
@@ -163,7 +169,7 @@ def array_of(given: Input) -> Array:
 
 def results(program: Program, symbol: int | None = None) -> Mapping[str, Array]:
     """The value of every name at the end; `symbol` replaces the program's own value of ``p``."""
-    held = [Copied(array_of(i), stored=True) for i in program.inputs]
+    held = [Copied(array_of(i)) for i in program.inputs]
     names: dict[str, Any] = {"load": held.__getitem__, "index": index}
     if program.symbol is not None:
         names["p"] = program.symbol.value if symbol is None else symbol

@@ -64,6 +64,8 @@ class Shares:
             "write after read": program.write_after_read,
             "two live views": program.two_live_views,
             "symbolic": program.symbol is not None,
+            "bit-casts": "bitcast" in program.text,
+            "devices": "cpu:1" in program.text,
         }
         for name, holds in {**own, **{k.replace("_", " "): v for k, v in facts.items()}}.items():
             self.having[name] = self.having.get(name, 0) + holds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensor_programs.growing import LARGEST, Growing, Name
+from tensor_programs.growing import HOME, LARGEST, Growing, Name
 from tensor_programs.program import Shape, Symbol
 
 
@@ -30,7 +30,7 @@ def _two(g: Growing) -> tuple[str, str, Shape] | None:
             size *= d
         return n.dtype == first.dtype and shape is not None and size <= LARGEST
 
-    y = g.name(meets)
+    y = g.name(meets, beside=x)
     if y is None:
         return None
     shape = broadcast(first.shape, g.names[y].shape)
@@ -124,20 +124,18 @@ def _indexable(n: Name) -> bool:
 
 
 def _writable(n: Name) -> bool:
-    return _indexable(n) and n.may_write
+    return _indexable(n)
 
 
 def view(g: Growing, of: str | None = None) -> str | None:
-    """A slice. One of an expression is only read: whether writes pass on depends on what was computed when."""
+    """A slice."""
     x = g.name(_indexable) if of is None else of
     if x is None:
         return None
     facts = g.names[x]
     key, shape = key_of(g, facts.shape)
     g.read(x)
-    new = g.add(f"{x}[{key}]", shape, facts.dtype, facts.storage, facts.storage)
-    g.names[new].may_write = facts.storage is not None and facts.may_write
-    return new
+    return g.add(f"{x}[{key}]", shape, facts.dtype, facts.storage, facts.storage)
 
 
 def two_views(g: Growing) -> None:
@@ -148,7 +146,7 @@ def two_views(g: Growing) -> None:
     a, b = view(g, x), view(g, x)
     assert a is not None
     assert b is not None
-    if g.chance(50) and g.names[a].may_write:
+    if g.chance(50):
         g.write(a, f"{a} += 1")
     for v in (b, a):
         g.read(v)
@@ -183,7 +181,10 @@ def product(g: Growing) -> None:
     if x is None:
         return
     a = g.names[x]
-    y = g.name(lambda n: len(n.shape) == 2 and n.size > 0 and n.dtype == a.dtype and n.shape[0] == a.shape[1])
+    y = g.name(
+        lambda n: len(n.shape) == 2 and n.size > 0 and n.dtype == a.dtype and n.shape[0] == a.shape[1],
+        beside=x,
+    )
     text = f"{y}" if y is not None else f"{x}.T"
     columns = g.names[y].shape[1] if y is not None else a.shape[0]
     other = g.names[y] if y is not None else a
@@ -239,7 +240,8 @@ def write(g: Growing) -> None:
         y = g.name(
             lambda n: (
                 n.dtype == facts.dtype and len(n.shape) <= len(shape) and broadcast(n.shape, shape) == shape
-            )
+            ),
+            beside=x,
         )
         if y is not None:
             g.read(y)
@@ -261,11 +263,11 @@ def write(g: Growing) -> None:
 
 
 def in_place(g: Growing) -> None:
-    x = g.name(lambda n: n.may_write)
+    x = g.name()
     if x is None:
         return
     facts = g.names[x]
-    y = g.name(lambda n: n.dtype == facts.dtype and broadcast(n.shape, facts.shape) == facts.shape)
+    y = g.name(lambda n: n.dtype == facts.dtype and broadcast(n.shape, facts.shape) == facts.shape, beside=x)
     assert y is not None
     form = g.pick(("{x} += {y}", "{x} *= 2", "{x} += 1", "{x}.assign({y} + 1)"))
     g.read(x, *([y] if "{y}" in form else []))
@@ -278,7 +280,7 @@ def exchange(g: Growing) -> None:
     if x is None:
         return
     a = g.names[x]
-    y = g.name(lambda n: n.may_write and n is not a and n.shape == a.shape and n.dtype == a.dtype)
+    y = g.name(lambda n: n is not a and n.shape == a.shape and n.dtype == a.dtype, beside=x)
     if y is None:
         return
     g.read(x, y)
@@ -343,3 +345,58 @@ def forget(g: Growing) -> None:
         x = g.name()
         assert x is not None
         g.drop(x)
+
+
+def _bits(x: str) -> str:
+    """The bits of floats as int32, without those of -0.0: the maximum of two zeros has no sign."""
+    return f"({x} + 0).bitcast('int32')"
+
+
+def bit_cast(g: Growing) -> None:
+    """The bits of a value as another dtype, of the same size or not, and a write of bits."""
+    x = g.name(_indexable)
+    if x is None:
+        return
+    facts = g.names[x]
+    shape, whole = facts.shape, facts.dtype == "int32"
+    lead, last = shape[:-1], shape[-1]
+    kind = g.choose(4)
+    g.read(x)
+    if kind == 0 and facts.size * 4 <= LARGEST:
+        g.add(f"({x} + 0).bitcast('uint8').astype('int32')", (*lead, last * 4), "int32")
+    elif kind == 1 and last % 2 == 0:
+        g.add(f"({x} + 0).bitcast('int64').astype('int32')", (*lead, last // 2), "int32")
+    elif kind == 2 and not whole:
+        key, _ = key_of(g, shape)
+        g.write(x, f"{x}[{key}] = ({_bits(f'{x}[{key}]')} * 2 // 2).bitcast('float32')")
+    elif whole:
+        g.add(f"(abs({x}) % 1000).bitcast('float32')", shape, "float32")
+    else:
+        g.add(_bits(x), shape, "int32")
+
+
+def elsewhere(g: Growing) -> None:
+    """A value moves to another device or comes back, is computed on two devices in parts, or is written into a value of
+    another device."""
+    x = g.name(_indexable)
+    if x is None:
+        return
+    facts = g.names[x]
+    there = "cpu:1" if facts.device == HOME else HOME
+    axis = g.choose(len(facts.shape))
+    kind = g.choose(4)
+    g.read(x)
+    if kind == 0 and facts.shape[axis] % 2 == 0:
+        on_two = f"{x}.shard(('cpu:0', 'cpu:1'), {axis})"
+        g.add(f"({on_two} * 2 + 1).to({there!r})", facts.shape, facts.dtype, device=there)
+    elif kind == 1 and facts.shape[axis] % 2 == 0:
+        on_two = f"{_small(x, facts)}.shard(('cpu:0', 'cpu:1'), {axis})"
+        along = g.choose(len(facts.shape))
+        rest = tuple(n for i, n in enumerate(facts.shape) if i != along)
+        g.add(f"{on_two}.sum({along}).to({there!r})", rest, facts.dtype, device=there)
+    elif kind == 2 and facts.shape[0] > 1:
+        y = g.name(lambda n: n.device == there and n.shape[1:] == facts.shape[1:] and n.dtype == facts.dtype)
+        if y is not None and g.names[y].shape and g.names[y].shape[0] > 0:
+            g.write(y, f"{y}[-1:] = {x}[1:2].to({there!r}) + 1")
+    else:
+        g.add(f"{x}.to({there!r})", facts.shape, facts.dtype, device=there)

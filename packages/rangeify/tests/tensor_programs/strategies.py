@@ -27,6 +27,8 @@ _PLAIN: Final[tuple[tuple[Statement, int], ...]] = (
     (s.in_place, 3),
     (s.exchange, 1),
     (s.gather, 1),
+    (s.bit_cast, 2),
+    (s.elsewhere, 2),
     (s.forget, 1),
 )
 _TABLE: Final = tuple(f for f, weight in _PLAIN for _ in range(weight))
