@@ -108,6 +108,12 @@ class Tensor:
         """The graph node of the present value."""
         return self._uop
 
+    @property
+    def has_storage(self) -> bool:
+        """Whether the value is stored (made from data, realised, or a part of it written) rather than an
+        expression."""
+        return self._uop.has_buffer_identity(after_ok=True)
+
     def rebind(self, uop: UOp) -> None:
         """Let this Tensor stand for another node of the same value; used when a value gets storage."""
         self._uop = uop
