@@ -10,7 +10,9 @@ import dfsched
 import ktir
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.ktdflow import lower_to_ktdflow
+from dfsched.passes.base import PassContext
 from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
+from dfsched.pipeline import select_passes
 from ktir.errors import Diagnostic
 from ktir.location import FileLineColLoc
 
@@ -120,3 +122,108 @@ def test_a_lowering_tells_all_functions() -> None:
         lower_to_ktdflow(ktir.parse(text), dfsched.load_architecture("sample"))
     assert [d.message for d in caught.value.diagnostics] == ["Function missing 'grid' attribute"] * 2
     assert lines_of(caught.value, text) == ["func.func @f0() {", "func.func @f1() {"]
+
+
+def all_of(text: str, name: str, device: str = "sample") -> tuple[list[str], list[str]]:
+    """What one pass has against a module: messages, and the lines that they are about."""
+    (item,) = select_passes([name])
+    module = ktir.parse(text)
+    ktir.verify(module)
+    with pytest.raises(ScheduleError) as caught:
+        item.run(module, PassContext(dfsched.load_architecture(device)))
+    return [d.message for d in caught.value.diagnostics], lines_of(caught.value, text)
+
+
+def test_all_that_keeps_kernels_from_being_cut_into_programs() -> None:
+    """In two kernels: loads for nothing, compute in a branch with results, an access between two of a group."""
+    late = (
+        "%from_c4 = ktdp.load %from_{0} : <4x64xindex> -> tensor<4x64xf16>\n"
+        "%more = arith.negf %x_{0} : tensor<4x64xf16>\n"
+        "ktdp.store %more, %from_{0} : tensor<4x64xf16>, <4x64xindex>\n"
+    )
+    inner = "ktdp.store %y_b, %from_b : tensor<4x64xf16>, <4x64xindex>\n"
+    loop = f"%r = scf.for %i = %c0 to %c4 step %c1 iter_args(%j = %c0) -> (index) {{\n{inner}scf.yield %i : index\n}}\n"
+    text = kernel(moved("a", "%c0", "%c4"), late.format("a"), moved("b", "%c0", "%c4"), loop)
+    twice = text + "\n" + text.replace("@k(", "@l(")
+    messages, lines = all_of(twice, "compute-group-extraction")
+    assert messages == [
+        "'scf.for' around compute may not have results",
+        "this load feeds no store of its block",
+    ] * 2  # fmt: skip
+    assert [line.split("=")[0].strip() for line in lines] == ["%r", "%from_c4"] * 2
+
+
+def test_all_accesses_out_of_order_are_told() -> None:
+    """Two stores of a group stand behind stores of another one to the same places."""
+    arrays = "".join(
+        view(name) + tile(f"from_{name}", name, "%c0") + tile(f"to_{name}", name, "%c4") for name in "abc"
+    )
+    stores = "".join(f"ktdp.store %{{0}}, %to_{name} : tensor<4x64xf16>, <4x64xindex>\n" for name in "ab")
+    text = kernel(
+        arrays,
+        "%x = ktdp.load %from_a : <4x64xindex> -> tensor<4x64xf16>\n",
+        "%z = ktdp.load %from_c : <4x64xindex> -> tensor<4x64xf16>\n",
+        stores.format("z"),
+        "%y = arith.negf %x : tensor<4x64xf16>\n",
+        stores.format("y"),
+    )
+    messages, lines = all_of(text, "compute-group-extraction")
+    assert messages == ["this access is interleaved with a compute group that touches the same memory"] * 2
+    assert [re.sub(":.*", "", line) for line in lines] == [f"ktdp.store %y, %to_{n} " for n in "ab"]
+
+
+def triangle(name: str, target: str, compute: str) -> str:
+    """A group on the lower triangle of four rows, from row 0 of an array to another row."""
+    rows = "affine_set<(r, c) : (r >= 0, -r + 3 >= 0, c >= 0, r - c >= 0)>"
+    made = "".join(
+        f"%{end}_{name} = ktdp.construct_access_tile %v{name}[%{row}, %c0] {{access_tile_set = {rows}, "
+        "access_tile_order = affine_map<(r, c) -> (r, c)>} : memref<8x64xf16> -> "
+        "!ktdp.access_tile<10x1xindex>\n"
+        for end, row in (("from", "c0"), ("to", target))
+    )
+    return (
+        f"{view(name)}{made}%x_{name} = ktdp.load %from_{name} : <10x1xindex> -> tensor<10x1xf16>\n"
+        f"{compute}ktdp.store %y_{name}, %to_{name} : tensor<10x1xf16>, <10x1xindex>\n"
+    )
+
+
+def test_all_groups_that_cannot_be_split_are_told() -> None:
+    """Of three groups on triangles one computes with indices, twice, one overwrites what it reads."""
+
+    def shifted(result: str, operand: str) -> str:
+        return (
+            f"%{result} = linalg.generic {{indexing_maps = [#id, #id], iterator_types = "
+            f'["parallel", "parallel"]}} ins(%{operand} : tensor<10x1xf16>) outs(%e : tensor<10x1xf16>) {{\n'
+            "^bb0(%in: f16, %out: f16):\n%i = linalg.index 0 : index\n%n = arith.index_cast %i : index to i16\n"
+            "%f = arith.sitofp %n : i16 to f16\n%s = arith.addf %in, %f : f16\nlinalg.yield %s : f16\n"
+            "} -> tensor<10x1xf16>\n"
+        )
+
+    negated = "%y_{0} = arith.negf %x_{0} : tensor<10x1xf16>\n"
+    text = "#id = affine_map<(r, c) -> (r, c)>\n" + kernel(
+        "%e = tensor.empty() : tensor<10x1xf16>\n",
+        triangle("a", "c4", shifted("z", "x_a") + shifted("y_a", "z")),
+        triangle("b", "c1", negated.format("b")),
+        triangle("c", "c4", negated.format("c")),
+    )
+    messages, lines = all_of(text, "split-access-tiles")
+    only = "'linalg.generic' on a tile whose elements do not lie in equal steps: only element-wise operations"
+    assert messages == [
+        *[f"{only} are supported"] * 2,
+        "a compute group that is cut into parts overwrites memory that it also touches elsewhere",
+    ]
+    assert [line.split()[0] for line in lines] == ["%z", "%y_a", "ktdp.store"]
+
+
+def test_all_views_that_nothing_bounds_are_told() -> None:
+    """Two views with strides that only a launch knows."""
+    views = "".join(
+        view(name).replace(", 1] {", ", %b] {").replace("xf16>\n", "xf16, strided<[64, ?]>>\n")
+        for name in "ac"
+    )
+    assert views.count("%b]") == 2
+    messages, lines = all_of(kernel(views), "bind-symbolic-shapes")
+    assert [message.split(";")[0] for message in messages] == [
+        "the strides of a memory view must be known at compile time"
+    ] * 2  # fmt: skip
+    assert [line[:3] for line in lines] == ["%va", "%vc"]

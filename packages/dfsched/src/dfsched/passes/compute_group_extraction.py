@@ -56,7 +56,7 @@ from dfsched.dialects.ktdf_arch import DeviceOp
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import leaves_of
 from dfsched.passes.ir_tools import Definitions, captured, clone_all, post_order
 from dfsched.passes.memory_accesses import accesses, address_argument
@@ -76,7 +76,7 @@ ARGUMENTS = "ktdf.arguments"
 
 
 def run(module: Module, context: PassContext) -> Module:
-    """Cut every kernel of the module."""
+    """Cut every kernel of the module; `ScheduleError` with everything that cannot be cut."""
     if not any(isinstance(op, ktdp.Store) for op in module.walk()):
         return module
     state = _Extraction({name for op in module.walk() if (name := symbol_name(op)) is not None})
@@ -88,6 +88,7 @@ def run(module: Module, context: PassContext) -> Module:
         if isinstance(op, func.Func) and not op.is_declaration:
             op = state.kernel(op)
         coordinator.append(op)
+    state.findings.check()
     inner = Module.create(regions=[Region.of([*coordinator, *state.declarations])])
     return module.with_operations((*devices, inner, *state.programs))
 
@@ -105,6 +106,7 @@ class _Extraction:
     """What has been made so far."""
 
     names: set[str]
+    findings: Findings = field(factory=Findings)
     programs: list[Module] = field(factory=list)
     declarations: list[func.Func] = field(factory=list)
 
@@ -112,10 +114,12 @@ class _Extraction:
         definitions = Definitions(kernel)
         cutter = _Cutter(self, kernel, definitions)
         body = cutter.block(kernel.body.block.operations)
+        if self.findings.errors:
+            return kernel
         new = kernel.replace(regions=[Region((kernel.body.block.replace(operations=body),))])
         pruned = dce(new)
         assert isinstance(pruned, func.Func)
-        _check_complete(pruned)
+        self.findings.errors += _incomplete(pruned)
         return pruned
 
     def fresh_name(self) -> str:
@@ -136,25 +140,34 @@ class _Cutter:
     definitions: Definitions
 
     def block(self, operations: Sequence[Operation]) -> list[Operation]:
-        """The coordinator's operations for one block; its programs are recorded."""
+        """The coordinator's operations for one block; its programs and what is wrong are recorded."""
+        findings = self.state.findings
         kept: dict[Operation, Operation] = {}
         whole: list[Operation] = []
         for op in operations:
             if not is_control(op) or next(accesses(op), None) is None:
                 continue
-            if op.results:
-                raise UnsupportedKernel.at(op.location, f"'{op.name}' around compute may not have results")
-            if _count_groups(op, self.definitions) == 1 or not self._is_uniform(op):
-                whole.append(op)
-            else:
+            with findings.noting():
+                if op.results:
+                    raise UnsupportedKernel.at(
+                        op.location, f"'{op.name}' around compute may not have results"
+                    )
+                if _count_groups(op, self.definitions) == 1 or not self._is_uniform(op):
+                    whole.append(op)
+                    continue
                 regions = [
                     Region(tuple(b.replace(operations=self.block(b.operations)) for b in region.blocks))
                     for region in op.regions
                 ]
                 kept[op] = op.replace(regions=regions)
-        groups = compute_groups(operations, self.definitions)
-        check_order(operations, groups, 0, self.definitions)
-        programs = {group[0]: self._program(group) for group in [*([op] for op in whole), *groups]}
+        groups: list[list[Operation]] = []
+        with findings.noting():
+            groups = compute_groups(operations, self.definitions)
+            check_order(operations, groups, 0, self.definitions)
+        programs: dict[Operation, func.Call] = {}
+        for group in [*([op] for op in whole), *groups]:
+            with findings.noting():
+                programs[group[0]] = self._program(group)
         members = {op for group in groups for op in group}.union(whole)
         result: list[Operation] = []
         for op in operations:
@@ -204,9 +217,10 @@ class _Cutter:
 
     def _check_pure(self, op: Operation) -> None:
         if not is_pure(op):
-            raise ScheduleError.at(
-                op.location, f"the result of '{op.name}' is used by a compute group elsewhere"
-            )
+            with self.state.findings.noting():
+                raise ScheduleError.at(
+                    op.location, f"the result of '{op.name}' is used by a compute group elsewhere"
+                )
 
     def _argument_kinds(self, arguments: Sequence[Value], operations: Sequence[Operation]) -> list[str]:
         addresses: set[Value] = set()
@@ -226,9 +240,10 @@ class _Cutter:
                         uses = inner.operands
                 found = addresses.intersection(leaves_of(uses, self.definitions).arguments)
                 if found:
-                    raise ScheduleError.at(
-                        inner.location, "a kernel argument is used as an address and as a scalar"
-                    )
+                    with self.state.findings.noting():
+                        raise ScheduleError.at(
+                            inner.location, "a kernel argument is used as an address and as a scalar"
+                        )
         return ["address" if argument in addresses else "parameter" for argument in arguments]
 
 
@@ -253,12 +268,12 @@ def _count_groups(op: Operation, definitions: Definitions) -> int:
     return count
 
 
-def _check_complete(kernel: func.Func) -> None:
-    """Nothing that stayed may use what went into a program."""
+def _incomplete(kernel: func.Func) -> Iterator[ScheduleError]:
+    """What stayed and uses something that went into a program."""
     definitions = Definitions(kernel)
     for op in kernel.walk():
         for value in op.operands:
             if definitions.definer(value) is None and definitions.region_owner(value) is None:
-                raise ScheduleError.at(
+                yield ScheduleError.at(
                     op.location, "this uses a tensor of a compute group, which is supported for stores only"
                 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, captured, post_order
 from dfsched.passes.memory_accesses import accesses, conflict
 from ktir.analysis import is_pure
@@ -21,7 +21,11 @@ def is_control(op: Operation) -> bool:
 
 
 def compute_groups(operations: Sequence[Operation], definitions: Definitions) -> list[list[Operation]]:
-    """Groups of operations directly in a block that hang together by tensor values, by first member."""
+    """Groups of operations directly in a block that hang together by tensor values, by first member.
+
+    `ScheduleError` with everything that is in no group, and what takes values from elsewhere.
+    """
+    findings = Findings()
     here = {op: position for position, op in enumerate(operations)}
     leader: dict[Operation, Operation] = {}
 
@@ -39,19 +43,7 @@ def compute_groups(operations: Sequence[Operation], definitions: Definitions) ->
         seen: set[Operation] = {store}
         while stack:
             op = stack.pop()
-            for value in _inputs(op, definitions):
-                definer = definitions.definer(value)
-                if definer is None:
-                    raise UnsupportedKernel.at(
-                        op.location, "loop-carried tensors are not supported yet: they are a later issue"
-                    )
-                if _is_leaf(definer, definitions):
-                    continue
-                if definer not in here:
-                    raise ScheduleError.at(
-                        store.location,
-                        f"the stored value comes from a '{definer.name}' in another block",
-                    )
+            for definer in _producers(op, store, here, definitions, findings):
                 leader.setdefault(definer, definer)
                 leader[find(definer)] = find(store)
                 if definer not in seen:
@@ -59,11 +51,39 @@ def compute_groups(operations: Sequence[Operation], definitions: Definitions) ->
                     stack.append(definer)
     for op in operations:
         if isinstance(op, ktdp.Load) and op not in leader:
-            raise ScheduleError.at(op.location, "this load feeds no store of its block")
+            with findings.noting():
+                raise ScheduleError.at(op.location, "this load feeds no store of its block")
+    findings.check()
     members: dict[Operation, list[Operation]] = {}
     for op in sorted(leader, key=lambda member: here[member]):
         members.setdefault(find(op), []).append(op)
     return sorted(members.values(), key=lambda group: here[group[0]])
+
+
+def _producers(
+    op: Operation,
+    store: Operation,
+    here: Container[Operation],
+    definitions: Definitions,
+    findings: Findings,
+) -> list[Operation]:
+    """The operations of the block that make what an operation takes, for a store that needs it."""
+    found: list[Operation] = []
+    for value in _inputs(op, definitions):
+        definer = definitions.definer(value)
+        with findings.noting():
+            if definer is None:
+                raise UnsupportedKernel.at(
+                    op.location, "loop-carried tensors are not supported yet: they are a later issue"
+                )
+            if _is_leaf(definer, definitions):
+                continue
+            if definer not in here:
+                raise ScheduleError.at(
+                    store.location, f"the stored value comes from a '{definer.name}' in another block"
+                )
+            found.append(definer)
+    return found
 
 
 def _inputs(op: Operation, definitions: Definitions) -> list[Value]:
@@ -103,10 +123,11 @@ def check_order(
     anchor: int,
     definitions: Definitions,
 ) -> None:
-    """A group runs as a whole where its member `anchor` (0 or -1) stands; `ScheduleError` if that matters.
+    """A group runs as a whole where its member `anchor` (0 or -1) stands; `ScheduleError` where that matters.
 
     It matters when an access moves across a conflicting one of another group or of a nested loop.
     """
+    findings = Findings()
     position = {op: index for index, op in enumerate(operations)}
     group_of = {op: index for index, group in enumerate(groups) for op in group}
     touching = [op for op in operations if op in group_of or is_control(op)]
@@ -115,9 +136,10 @@ def check_order(
         for second in touching[index + 1 :]:
             if place[first] <= place[second]:
                 continue
-            for a in accesses(first):
-                if any(conflict(a, b, definitions) for b in accesses(second)):
+            if any(conflict(a, b, definitions) for a in accesses(first) for b in accesses(second)):
+                with findings.noting():
                     raise ScheduleError.at(
                         second.location,
                         "this access is interleaved with a compute group that touches the same memory",
                     )
+    findings.check()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from attrs import define, field, frozen
@@ -49,6 +50,14 @@ class Findings:
         except ScheduleError as error:
             self.errors.append(error)
             return part
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note what the block raises, and go on behind it."""
+        try:
+            yield
+        except ScheduleError as error:
+            self.errors.append(error)
 
     def check(self) -> None:
         """Raise what was noted as one error, of the class that all have in common."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from dfsched.passes.errors import Findings
 from ktir.analysis import DefUse
 from ktir.dialects import func
 from ktir.dialects.builtin import Module
@@ -157,10 +158,16 @@ def without_unused(op: Operation, may_go: Callable[[Operation], bool]) -> Operat
 
 
 def rewrite_kernels(module: Module, rewrite: Callable[[func.Func], func.Func]) -> Module:
-    """The module with every function that has a body rewritten; the same one if none changed."""
+    """The module with every function that has a body rewritten; the same one if none changed.
+
+    What is wrong with several functions is raised at once.
+    """
+    findings = Findings()
     operations = [
-        rewrite(op) if isinstance(op, func.Func) and not op.is_declaration else op for op in module.operations
+        findings.attempt(rewrite, op) if isinstance(op, func.Func) and not op.is_declaration else op
+        for op in module.operations
     ]
+    findings.check()
     if all(new is old for new, old in zip(operations, module.operations, strict=True)):
         return module
     return module.with_operations(tuple(operations))

@@ -103,7 +103,7 @@ from dfsched.architecture import Architecture, kind_text
 from dfsched.dialects.ktdf import Pipeline, ReadFromFifo, Stage, WriteToFifo
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
 from dfsched.passes.loop_nests import nest_number, plan_of
 from dfsched.passes.reductions import combine_of, neutral_element
@@ -126,14 +126,19 @@ def run(module: Module, context: PassContext) -> Module:
     wanted = {op for op in module.walk() if isinstance(op, Stage) and _is_wanted(op, definitions)}
     if not wanted:
         return module
+    findings = Findings()
+
+    def mapped(stage: Stage) -> Stage:
+        return _Mapping(stage, context.architecture).result()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         return [
-            _Mapping(op, context.architecture).result() if isinstance(op, Stage) and op in wanted else op
+            findings.attempt(mapped, op) if isinstance(op, Stage) and op in wanted else op
             for op in operations
         ]
 
     new = rewrite_blocks(module, rewrite)
+    findings.check()
     assert isinstance(new, Module)
     return new
 

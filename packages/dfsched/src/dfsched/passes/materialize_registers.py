@@ -66,7 +66,7 @@ from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import Opaque
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from ktir.attribute import Attribute
@@ -83,17 +83,20 @@ MAPS_TO = "ktdf_arch.maps_to"
 def run(module: Module, context: PassContext) -> Module:
     """Move the registers of every generic in front of it."""
     definitions = Definitions(module)
+    findings = Findings()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         result: list[Operation] = []
         for op in operations:
             if isinstance(op, linalg.Generic) and _has_registers(op):
-                result += _Registers(op, definitions, context.architecture).result()
+                with findings.noting():
+                    result += _Registers(op, definitions, context.architecture).result()
             else:
                 result.append(op)
         return result
 
     new = rewrite_blocks(module, rewrite)
+    findings.check()
     assert isinstance(new, Module)
     return new
 

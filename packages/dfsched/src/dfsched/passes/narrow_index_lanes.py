@@ -36,7 +36,7 @@ from attrs import define, field
 
 from dfsched.architecture import Architecture
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.fusion import captures
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.index_arithmetic import constant_value
@@ -57,21 +57,24 @@ CANDIDATES = (I16, I32)
 
 
 def run(module: Module, context: PassContext) -> Module:
-    """Narrow the indices of every generic."""
+    """Narrow the indices of every generic; `UnsupportedKernel` with all that cannot be narrowed."""
     if not any(isinstance(op, linalg.Index) for op in module.walk()) and not _captures_indices(module):
         return module
     definitions = Definitions(module)
+    findings = Findings()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         result: list[Operation] = []
         for op in operations:
             if isinstance(op, linalg.Generic) and _has_indices(op):
-                result += _Narrowing(op, definitions, context.architecture).result()
+                with findings.noting():
+                    result += _Narrowing(op, definitions, context.architecture).result()
             else:
                 result.append(op)
         return result
 
     new = rewrite_blocks(module, rewrite)
+    findings.check()
     assert isinstance(new, Module)
     return new
 
@@ -127,13 +130,16 @@ class _Narrowing:
             fits = all(b is not None and -limit <= b[0] and b[1] < limit for b in known)
             if fits and self.architecture.lanes(type):
                 return type
+        findings = Findings()
         for value, bounds in self.ranges.items():
             if value.type == INDEX and (bounds is None or bounds[0] < -(1 << 31) or bounds[1] >= 1 << 31):
                 op = self.definitions.definer(value)
-                raise UnsupportedKernel.at(
-                    self.generic.location if op is None else op.location,
-                    "an index takes part in a computation, but nothing bounds it to 32 bits",
-                )
+                with findings.noting():
+                    raise UnsupportedKernel.at(
+                        self.generic.location if op is None else op.location,
+                        "an index takes part in a computation, but nothing bounds it to 32 bits",
+                    )
+        findings.check()
         names = " or ".join(str(type) for type in CANDIDATES)
         raise UnsupportedKernel.at(
             self.generic.location,

@@ -32,12 +32,12 @@ After (``ktdp.grid_order = "last_fastest"``)::
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.ir_tools import rewrite_blocks
 from ktir.attributes import ArrayAttr, StringAttr, index_attr
 from ktir.dialects import arith, func, ktdp
@@ -64,20 +64,25 @@ def run(module: Module, context: PassContext) -> Module:
             raise ScheduleError.at(
                 module.location, f'\'{GRID_ORDER}\' must be "first_fastest" or "last_fastest", but is {other}'
             )
-    return _in_module(module, order == "first_fastest")
+    findings = Findings()
+    new = _in_module(
+        module, lambda kernel: findings.attempt(lambda f: _in_function(f, order == "first_fastest"), kernel)
+    )
+    findings.check()
+    return new
 
 
 PASS = Pass("normalize-grid-to-1d", Group.SCHEDULER, run, "one grid dimension, coordinates from the flat id")
 
 
-def _in_module(module: Module, first_fastest: bool) -> Module:
+def _in_module(module: Module, rewrite: Callable[[func.Func], func.Func]) -> Module:
     operations: list[Operation] = []
     for op in module.operations:
         match op:
             case Module():
-                op = _in_module(op, first_fastest)
+                op = _in_module(op, rewrite)
             case func.Func() if not op.is_declaration:
-                op = _in_function(op, first_fastest)
+                op = rewrite(op)
         operations.append(op)
     return module.with_operations(tuple(operations))
 

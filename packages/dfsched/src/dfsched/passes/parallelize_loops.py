@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dfsched.dialects.ktdf import Parallel, ParallelYield, Pipeline
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks
 from dfsched.passes.loop_nests import is_parallel, loop_tag, nest_plan, pipeline_scope
 from dfsched.passes.simplify_loops import static_trips
@@ -49,14 +49,18 @@ def run(module: Module, context: PassContext) -> Module:
     """Spread a loop of every pipeline for which the device has instances."""
     definitions = Definitions(module)
     chosen: dict[Value, int] = {}
+    findings = Findings()
     for op in module.walk():
-        if not isinstance(op, Pipeline) or (found := _choice(op, definitions, context)) is None:
+        if not isinstance(op, Pipeline):
             continue
-        inner = {other for other in op.walk() if isinstance(other, Pipeline)} - {op}
-        if any(_choice(other, definitions, context) for other in inner if isinstance(other, Pipeline)):
-            continue  # instances of instances do not exist: the inner one is spread
-        loop, instances = found
-        chosen[loop.induction_variable] = instances
+        with findings.noting():
+            found = _choice(op, definitions, context)
+            inner = [other for other in op.walk() if isinstance(other, Pipeline) and other is not op]
+            if found is None or any(_choice(other, definitions, context) for other in inner):
+                continue  # instances of instances do not exist: the inner one is spread
+            loop, instances = found
+            chosen[loop.induction_variable] = instances
+    findings.check()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         return [

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
@@ -60,7 +60,7 @@ from dfsched.dialects.ktdf import (
 )
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.pipeline_parts import without_unused
 from dfsched.passes.vector_lanes import VECTOR
@@ -79,13 +79,15 @@ __all__ = ["PASS", "run"]
 def run(module: Module, context: PassContext) -> Module:
     """Expose the loops of every pipeline that computes on slabs."""
     definitions = Definitions(module)
+    findings = Findings()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         result: list[Operation] = []
         for op in operations:
             stage = _slab_stage(op, context.architecture) if isinstance(op, Pipeline) else None
             if isinstance(op, Pipeline) and stage is not None:
-                result += _Exposure(op, stage, Slab(definitions, context.architecture)).result()
+                with findings.noting():
+                    result += _Exposure(op, stage, Slab(definitions, context.architecture)).result()
             elif isinstance(op, Stage):
                 result.append(_with_all_units(op))
             else:
@@ -93,6 +95,7 @@ def run(module: Module, context: PassContext) -> Module:
         return result
 
     new = rewrite_blocks(module, rewrite)
+    findings.check()
     assert isinstance(new, Module)
     return new
 
@@ -159,15 +162,13 @@ class _Exposure:
         for op in self.stage.body.block.operations:
             match op:
                 case ReadFromFifo():
-                    stage, transfer = self._other_end(op, op.slot, feeds=True)
-                    self.slab.sources[op.data] = Port(_unit(stage), transfer.source_cell)
+                    self.slab.sources[op.data] = self._other_end(op, op.slot, feeds=True)
                 case WriteToFifo():
-                    stage, transfer = self._other_end(op, op.slot, feeds=False)
+                    port = self._other_end(op, op.slot, feeds=False)
                     definer = self.slab.definitions.definer(op.data)
                     collapse = definer if isinstance(definer, tensor.CollapseShape) else None
                     data = op.data if collapse is None else collapse.operands[0]
-                    port = Port(_unit(stage), transfer.dest_cell, collapse)
-                    self.slab.targets.setdefault(data, []).append(port)
+                    self.slab.targets.setdefault(data, []).append(evolve(port, collapse=collapse))
                 case linalg.Generic():
                     generics.append(op)
                 case tensor.Empty() | tensor.CollapseShape():
@@ -176,13 +177,14 @@ class _Exposure:
                     self.slab.scalars.append(op)
         return generics
 
-    def _other_end(self, op: Operation, slot: Value, feeds: bool) -> tuple[Stage, DataTransfer]:
+    def _other_end(self, op: Operation, slot: Value, feeds: bool) -> Port:
+        """What feeds or drains a queue: one unit that moves boxes of a buffer."""
         for stage in self.pipeline.stages:
             for inner in stage.body.block.operations:
                 if isinstance(inner, DataTransfer) and (inner.dest if feeds else inner.source) is slot:
                     if stage not in self.coupled:
                         self.coupled.append(stage)
-                    return stage, inner
+                    return _port(stage, inner.source_cell if feeds else inner.dest_cell, inner)
         end = "fed" if feeds else "drained"
         raise ScheduleError.at(
             op.location,
@@ -224,7 +226,7 @@ class _Exposure:
             assert isinstance(type, MemRefType)
             assert type.memory_space is not None
             return type.memory_space, ports[0].unit
-        raise AssertionError(self.stage)
+        raise ScheduleError.at(self.stage.location, "this stage keeps a result that no transfer takes away")
 
     def _reader(self, buffer: Value) -> str:
         """The unit that loads from a buffer's memory into queues to the compute unit."""
@@ -303,13 +305,20 @@ def _topological(stages: Sequence[Stage]) -> list[Operation]:
     done: list[Operation] = []
     while waiting:
         ready = next(
-            s for s in waiting if all(produced.get(token) in (*done, None) for token in s.depends_in)
+            (s for s in waiting if all(produced.get(token) in (*done, None) for token in s.depends_in)), None
         )
+        if ready is None:
+            raise ScheduleError.at(waiting[0].location, "the tokens of the stages form a circle")
         waiting.remove(ready)
         done.append(ready)
     return done
 
 
-def _unit(stage: Stage) -> str:
-    assert stage.units is not None
-    return stage.units[0]
+def _port(stage: Stage, cell: Cell, transfer: DataTransfer) -> Port:
+    """One end of a transfer; it must be a box of a buffer, moved by the one unit of its stage."""
+    if stage.units is None or len(stage.units) != 1:
+        raise ScheduleError.at(stage.location, "a stage that moves operands must name one unit")
+    type = cell.value.type
+    if not isinstance(type, MemRefType) or type.memory_space is None or cell.map is None:
+        raise ScheduleError.at(transfer.location, "this transfer must move boxes of a buffer in some memory")
+    return Port(stage.units[0], cell)

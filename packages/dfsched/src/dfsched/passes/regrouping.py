@@ -8,7 +8,7 @@ import attrs
 from attrs import define, field
 
 from dfsched.passes.build import Emitter
-from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.generalize_linalg import is_element_wise_scalar_op
 from dfsched.passes.ir_tools import Definitions, captured
 from dfsched.passes.memory_accesses import are_disjoint, may_alias, root_of, tile_of, view_of
@@ -138,6 +138,7 @@ def check_same_order(group: Sequence[Operation], definitions: Definitions) -> No
     """A group that runs in parts may write only memory that it does not read, or the same elements in the
     same order; `UnsupportedKernel` otherwise.
     """
+    findings = Findings()
     memory = [op for op in group if isinstance(op, ktdp.Load | ktdp.Store)]
     for position, second in enumerate(memory):
         for first in memory[:position]:
@@ -151,10 +152,12 @@ def check_same_order(group: Sequence[Operation], definitions: Definitions) -> No
                 continue
             if isinstance(first, ktdp.Load) and _place(tiles[0], views[0]) == _place(tiles[1], views[1]):
                 continue
-            raise UnsupportedKernel.at(
-                second.location,
-                "a compute group that is cut into parts overwrites memory that it also touches elsewhere",
-            )
+            with findings.noting():
+                raise UnsupportedKernel.at(
+                    second.location,
+                    "a compute group that is cut into parts overwrites memory that it also touches elsewhere",
+                )
+    findings.check()
 
 
 def _place(tile: ktdp.ConstructAccessTile, view: ktdp.ConstructMemoryView) -> tuple[object, ...]:

@@ -45,7 +45,7 @@ from dfsched.dialects.ktdf import (
     Stage,
 )
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.vector_lanes import VECTOR
 from ktir.affine import AffineMap, Const
@@ -61,14 +61,16 @@ __all__ = ["PASS", "run"]
 def run(module: Module, context: PassContext) -> Module:
     """Legalise every pipeline whose compute stages hold element-wise generics."""
     definitions = Definitions(module)
+    findings = Findings()
+
+    def legal(pipeline: Pipeline) -> Pipeline:
+        return _Legalization(pipeline, definitions, context).result()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
-        return [
-            _Legalization(op, definitions, context).result() if isinstance(op, Pipeline) else op
-            for op in operations
-        ]
+        return [findings.attempt(legal, op) if isinstance(op, Pipeline) else op for op in operations]
 
     new = rewrite_blocks(module, rewrite)
+    findings.check()
     assert isinstance(new, Module)
     return new
 

@@ -36,7 +36,7 @@ from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
-from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, rewrite_kernels, without_unused
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import (
@@ -66,7 +66,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 def run(module: Module, context: PassContext) -> Module:
-    """Split the groups of every kernel; `UnsupportedKernel` where a group cannot be split."""
+    """Split the groups of every kernel; `ScheduleError` with everything that stands against it."""
     if context.options.profile is Profile.V1:
         return module
     return rewrite_kernels(module, _kernel)
@@ -81,7 +81,9 @@ def _kernel(kernel: func.Func) -> func.Func:
     if not any(isinstance(op, ktdp.ConstructAccessTile) and _is_ragged(op) for op in kernel.walk()):
         return kernel
     block = kernel.body.block
-    operations = _Splitter(Definitions(kernel)).block(block.operations)
+    findings = Findings()
+    operations = _Splitter(Definitions(kernel), findings).block(block.operations)
+    findings.check()
     changed = kernel.replace(regions=[Region((block.replace(operations=operations),))])
     new = without_unused(changed, lambda op: isinstance(op, ktdp.ConstructAccessTile))
     assert isinstance(new, func.Func)
@@ -134,26 +136,29 @@ class _Rows:
 @define(eq=False)
 class _Splitter:
     definitions: Definitions
+    findings: Findings
 
     def block(self, operations: Sequence[Operation]) -> list[Operation]:
         """The operations of one block, nested ones included."""
         inner = [self._nested(op) for op in operations]
-        groups = [
-            group
-            for group in compute_groups(operations, self.definitions)
-            if any(_is_ragged(tile) for tile in self._tiles(group))
-        ]
-        if not groups:
-            return inner
-        check_order(operations, groups, -1, self.definitions)
-        split = [_GroupSplit(group, self.definitions).operations() for group in groups]
-        return replace_groups(operations, inner, groups, split)
+        groups: list[list[Operation]] = []
+        with self.findings.noting():
+            groups = [
+                group for group in compute_groups(operations, self.definitions) if self._is_ragged(group)
+            ]
+            check_order(operations, groups, -1, self.definitions)
+        split: list[list[Operation]] = []
+        for group in groups:
+            with self.findings.noting():
+                split.append(_GroupSplit(group, self.definitions).operations())
+        return inner if self.findings.errors else replace_groups(operations, inner, groups, split)
 
     def _nested(self, op: Operation) -> Operation:
         return with_blocks(op, self.block) if is_control(op) else op
 
-    def _tiles(self, group: Sequence[Operation]) -> list[ktdp.ConstructAccessTile]:
-        return [tile_of(op, self.definitions) for op in group if isinstance(op, ktdp.Load | ktdp.Store)]
+    def _is_ragged(self, group: Sequence[Operation]) -> bool:
+        accesses = [op for op in group if isinstance(op, ktdp.Load | ktdp.Store)]
+        return any(_is_ragged(tile_of(op, self.definitions)) for op in accesses)
 
 
 @define(eq=False)
@@ -166,11 +171,14 @@ class _GroupSplit:
 
     def operations(self) -> list[Operation]:
         """The loops that stand for the group."""
+        findings = Findings()
         for op in self.group:
-            _check(op)
-            if isinstance(op, ktdp.Load | ktdp.Store):
-                tile = tile_of(op, self.definitions)
-                self.walks.setdefault(tile, _walk(tile))
+            with findings.noting():
+                _check(op)
+                if isinstance(op, ktdp.Load | ktdp.Store):
+                    tile = tile_of(op, self.definitions)
+                    self.walks.setdefault(tile, _walk(tile))
+        findings.check()
         sizes = {len(walk.points) for walk in self.walks.values()}
         if len(sizes) != 1:
             raise UnsupportedKernel.at(

@@ -29,7 +29,7 @@ from dfsched.errors import ArchitectureError
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
-from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, rewrite_kernels, substitute, without_unused
 from dfsched.passes.promises import Promise, Promises
 from dfsched.passes.symbolic_tiles import cut_symbolic_tiles
@@ -48,7 +48,7 @@ DYNAMIC = -(2**63)
 
 
 def run(module: Module, context: PassContext) -> Module:
-    """Bind the symbolic extents of every kernel; `UnsupportedKernel` where that is not built."""
+    """Bind the symbolic extents of every kernel; `ScheduleError` with everything that is not built."""
     if context.options.profile is Profile.V1:
         return module
     return rewrite_kernels(module, lambda kernel: _kernel(kernel, context))
@@ -167,10 +167,14 @@ def _extracted(
 def _static_views(kernel: func.Func, promises: Promises, context: PassContext) -> func.Func:
     """Views with the largest sizes that they can have."""
     values: dict[Value, Value] = {}
+    findings = Findings()
+
+    def static(view: ktdp.ConstructMemoryView) -> ktdp.ConstructMemoryView:
+        return _static_view(view, promises, context, values)
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         return [
-            _static_view(op, promises, context, values)
+            findings.attempt(static, op)
             if isinstance(op, ktdp.ConstructMemoryView)
             and DYNAMIC in (*op.static_sizes.values, *op.static_strides.values)
             else op
@@ -178,6 +182,7 @@ def _static_views(kernel: func.Func, promises: Promises, context: PassContext) -
         ]
 
     new = rewrite_blocks(kernel, rewrite)
+    findings.check()
     bound = substitute(new, values)
     assert isinstance(bound, func.Func)
     return bound
@@ -185,7 +190,7 @@ def _static_views(kernel: func.Func, promises: Promises, context: PassContext) -
 
 def _static_view(
     view: ktdp.ConstructMemoryView, promises: Promises, context: PassContext, values: dict[Value, Value]
-) -> Operation:
+) -> ktdp.ConstructMemoryView:
     strides = []
     for stride in view.mixed_strides:
         known = stride if isinstance(stride, int) else _constant(stride, promises)

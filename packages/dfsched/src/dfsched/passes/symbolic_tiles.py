@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from dfsched.architecture import Architecture
 from dfsched.passes import build
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
-from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import expand_subscripts
 from dfsched.passes.ir_tools import Definitions, captured, post_order
 from dfsched.passes.memory_accesses import tile_of
@@ -43,8 +43,14 @@ SHARE = 32
 def cut_symbolic_tiles(
     operations: Sequence[Operation], promises: Promises, architecture: Architecture
 ) -> list[Operation]:
-    """The operations of a block (nested ones included) without access tiles of symbolic extent."""
-    return _Cutter(promises, architecture).block(operations)
+    """The operations of a block (nested ones included) without access tiles of symbolic extent.
+
+    `ScheduleError` with everything that stands against it.
+    """
+    cutter = _Cutter(promises, architecture)
+    cut = cutter.block(operations)
+    cutter.findings.check()
+    return cut
 
 
 @frozen
@@ -77,6 +83,7 @@ class _Cut:
 class _Cutter:
     promises: Promises
     architecture: Architecture
+    findings: Findings = field(factory=Findings)
 
     @property
     def definitions(self) -> Definitions:
@@ -87,12 +94,17 @@ class _Cutter:
         inner = [self._nested(op) for op in operations]
         if not any(_is_symbolic(value) for op in operations for value in op.results):
             return inner
-        groups = compute_groups(operations, self.definitions)
-        symbolic = [
-            g for g in groups if any(_is_symbolic(v) for op in g for v in (*op.operands, *op.results))
-        ]
-        check_order(operations, symbolic, -1, self.definitions)
-        return replace_groups(operations, inner, symbolic, [self._cut(group) for group in symbolic])
+        symbolic: list[list[Operation]] = []
+        with self.findings.noting():
+            for group in compute_groups(operations, self.definitions):
+                if any(_is_symbolic(v) for op in group for v in (*op.operands, *op.results)):
+                    symbolic.append(group)
+            check_order(operations, symbolic, -1, self.definitions)
+        cut: list[list[Operation]] = []
+        for group in symbolic:
+            with self.findings.noting():
+                cut.append(self._cut(group))
+        return inner if self.findings.errors else replace_groups(operations, inner, symbolic, cut)
 
     def _nested(self, op: Operation) -> Operation:
         return with_blocks(op, self.block) if is_control(op) else op
@@ -113,11 +125,19 @@ class _Cutter:
                 list(sizes.values())[1].location,
                 "the access tiles of one compute group have different symbolic extents",
             )
-        loops = {op: _loop_of(op) for op in group if isinstance(op, linalg.LinalgOp)}
+        findings = Findings()
+        loops: dict[linalg.LinalgOp, int | None] = {}
+        folds: dict[linalg.LinalgOp, ktdp.Store] = {}
         for op in group:
-            self._check(op)
-        check_same_order(group, self.definitions)
-        folds = {op: self._target(op, group) for op, loop in loops.items() if _reduces(op, loop)}
+            with findings.noting():
+                self._check(op)
+                if isinstance(op, linalg.LinalgOp):
+                    loops[op] = _loop_of(op)
+                    if _reduces(op, loops[op]):
+                        folds[op] = self._target(op, group)
+        with findings.noting():
+            check_same_order(group, self.definitions)
+        findings.check()
         size = next(iter(extents.values())).size
         return self._loops(_Cut(group, extents, loops, folds), size)
 
