@@ -58,6 +58,19 @@ def test_ratio(case: str) -> None:
     assert ours["peak_kib"] <= theirs["peak_kib"]
 
 
+def test_growth_with_reuse() -> None:
+    """Scheduling 96 equal layers takes at most 1.5 times as long as 12."""
+    times = {
+        n: statistics.median(once("rangeify", f"transformer-{n}")["schedule"] for _ in range(5))
+        for n in (12, 96)
+    }
+    print(
+        f"\nscheduling 12 layers {times[12]:.3f} s, 96 layers {times[96]:.3f} s: "
+        f"{times[96] / times[12]:.2f} times"
+    )
+    assert times[96] <= 1.5 * times[12]
+
+
 def test_growth() -> None:
     """24 layers take at most 2.1 times as long as 12."""
     times = {

@@ -20,7 +20,7 @@ import attrs
 
 from rangeify.config import Config
 from rangeify.storage import nbytes
-from uopgraph import GroupOp, Ops, UOp
+from uopgraph import GroupOp, Ops, ParamArg, UOp
 
 #: A block is cut out when it occurs at least so often.
 LEAST: Final = 3
@@ -68,67 +68,69 @@ class _View:
 class _Graph:
     """The nodes of a tensor graph: ``values`` depend on storage and are computed; views only show it; what
     remains is made of constants and belongs to everybody. Element-wise values of little storage count as
-    views where `repeated` says that no rule would store them."""
+    views where `repeated` says that no rule would store them. `asked`: nodes that are values in any case;
+    `needed`: the writes whose old bytes somebody needs.
+
+    ``rows``: the structure of each value, as a number. A value refers to others by their distance, to views
+    by their structure, and to what belongs to everybody by itself. ``mentions``: the BUFFERs of the views
+    that it refers to.
+    """
 
     repeated: bool
+    asked: Set[UOp]
+    needed: Set[UOp]
     values: list[UOp] = attrs.field(factory=list)
     place: dict[UOp, int] = attrs.field(factory=dict)
     #: for each value the places of those that read it, ascending
     readers: list[list[int]] = attrs.field(factory=list)
+    rows: list[int] = attrs.field(factory=list)
+    mentions: list[tuple[UOp, ...]] = attrs.field(factory=list)
     views: dict[UOp, _View] = attrs.field(factory=dict)
     _numbers: dict[Hashable, int] = attrs.field(factory=dict)
-    _rows: dict[Hashable, int] = attrs.field(factory=dict)
 
-    def _view(self, structure: Hashable, buffers: tuple[UOp, ...]) -> _View:
-        return _View(self._numbers.setdefault(structure, -1 - len(self._numbers)), buffers)
-
-    def scan(self, order: Iterable[UOp], asked: Set[UOp]) -> bool:
+    def scan(self, order: Iterable[UOp]) -> bool:
         """Sort the nodes of `order`, sources first. False where a write goes into a constant: it gives
         storage to what would belong to everybody."""
         values, place, readers, views = self.values, self.place, self.readers, self.views
+        numbers, asked = self._numbers, self.asked
         for x in order:
-            op, here, computed, shown = x.op, len(values), False, False
+            op, here, computed = x.op, len(values), False
+            row: list[Hashable] = [op, x.dtype, x.arg, x.tag]
+            buffers: tuple[UOp, ...] = ()
             for s in x.src:
                 at = place.get(s)
                 if at is not None:
                     computed = True
+                    row.append(here - at)
                     known = readers[at]
                     if not known or known[-1] != here:
                         known.append(here)
                 elif s in views:
-                    shown = True
+                    view = views[s]
+                    row.append(view.number)
+                    buffers += view.buffers
+                else:
+                    row.append(s)
             if not computed and x not in asked:
                 if op is Ops.BUFFER:
-                    a = x.arg  # all but the slot
-                    more = (a.vmin_vmax, a.multiple_of, a.name, a.addrspace, a.axis, a.volatile, a.val)
-                    views[x] = self._view((x.dtype, x.src, a.device, more), (x,))
+                    row[2] = _without_slot(x.arg)
+                    views[x] = _View(numbers.setdefault(tuple(row), -1 - len(numbers)), (x,))
                     continue
-                if not shown and op not in (Ops.AFTER, Ops.COPY):
+                if not buffers and op not in (Ops.AFTER, Ops.COPY):
                     continue
-                if shown and (op in _VIEWS or (self.repeated and op in GroupOp.Elementwise)):
-                    view = self._view_of(x)
-                    if view is not None:
-                        views[x] = view
-                        continue
-            if op is Ops.AFTER and x.src[0] not in place and x.src[0] not in views:
-                return False
+                if op in _VIEWS or (self.repeated and op in GroupOp.Elementwise and _is_little(buffers)):
+                    views[x] = _View(numbers.setdefault(tuple(row), -1 - len(numbers)), buffers)
+                    continue
+            if op is Ops.AFTER:
+                if x.src[0] not in place and x.src[0] not in views:
+                    return False
+                row.append(x in self.needed)
             place[x] = here
             values.append(x)
             readers.append([])
+            self.rows.append(numbers.setdefault(tuple(row), -1 - len(numbers)))
+            self.mentions.append(buffers)
         return True
-
-    def _view_of(self, x: UOp) -> _View | None:
-        """What `x` makes of views, unless it is of so much storage that it may be stored itself."""
-        structure: list[Hashable] = [x.op, x.dtype, x.arg]
-        buffers: tuple[UOp, ...] = ()
-        for s in x.src:
-            view = self.views.get(s)
-            structure.append(s if view is None else view.number)
-            if view is not None:
-                buffers += view.buffers
-        if len(buffers) > MOST_REPEATED and len(set(buffers)) > MOST_REPEATED:
-            return None
-        return self._view(tuple(structure), buffers)
 
     def joints(self) -> list[int]:
         """The places of values such that nothing before them is read after them."""
@@ -143,36 +145,27 @@ class _Graph:
     def readers_of(self, x: UOp) -> list[UOp]:
         return [self.values[i] for i in self.readers[self.place[x]]]
 
-    def kind(self, begin: int, stop: int, needed: Set[UOp]) -> tuple[Kind, tuple[UOp, ...]]:
-        """The structure of the values from `begin` up to `stop`, and their storage.
-
-        A value refers to others by their distance, to views by structure and the numbers of their BUFFERs
-        within the block, and to what belongs to everybody by itself.
-        """
-        values, place, views, rows = self.values, self.place, self.views, self._rows
+    def kind(self, begin: int, stop: int) -> tuple[Kind, tuple[UOp, ...]]:
+        """The structure of the values from `begin` up to `stop`, and their storage: their rows, which of the
+        storage each of them mentions, which of them are asked for, and what they begin with."""
         numbers: dict[UOp, int] = {}
-        found = []
-        for i in range(begin, stop):
-            x = values[i]
-            row: list[Hashable] = [x.op, x.dtype, x.arg, x.tag]
-            for s in x.src:
-                at = place.get(s)
-                if at is not None:
-                    row.append(i - at)
-                    continue
-                view = views.get(s)
-                if view is None:
-                    row.append(s)
-                    continue
-                row.append(view.number)
-                for b in view.buffers:
-                    row.append(numbers.setdefault(b, len(numbers)))
-            if x.op is Ops.AFTER:
-                row.append(x in needed)
-            found.append(rows.setdefault(tuple(row), len(rows)))
-        start = values[begin - 1]
+        mentioned = [
+            numbers.setdefault(b, len(numbers)) for found in self.mentions[begin:stop] for b in found
+        ]
+        lasting = [i for i, x in enumerate(self.values[begin:stop]) if x in self.asked]
+        start = self.values[begin - 1]
         axis = None if isinstance(start.device, str) else start.axis
-        return (start.dtype, start.shape, start.device, axis, tuple(found)), tuple(numbers)
+        form = (start.dtype, start.shape, start.device, axis)
+        return (tuple(self.rows[begin:stop]), tuple(mentioned), tuple(lasting), form), tuple(numbers)
+
+
+def _without_slot(a: ParamArg) -> Hashable:
+    return (a.vmin_vmax, a.multiple_of, a.name, a.addrspace, a.axis, a.device, a.volatile, a.val)
+
+
+def _is_little(buffers: tuple[UOp, ...]) -> bool:
+    """Whether an element-wise value of `buffers` is computed by every reader."""
+    return len(buffers) <= MOST_REPEATED or len(set(buffers)) <= MOST_REPEATED
 
 
 def _last_reduction(x: UOp) -> UOp | None:
@@ -273,29 +266,29 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
     `order`: the nodes at and below `asked`, sources first. `needed`: the writes whose old bytes somebody
     needs.
     """
-    graph, wanted = _Graph(config.fusion != "profit"), set(asked)
-    # an order for memory looks at all kernels at once
+    graph = _Graph(config.fusion != "profit", set(asked), needed)
     cuts: list[int] = []
-    if graph.scan(order, wanted) and config.order != "memory":
+    if graph.scan(order) and config.order != "memory":  # that order looks at all kernels at once
         row_bytes = config.row_bytes if config.fusion == "rows" else None
         cuts = [i for i in graph.joints() if _is_cut(graph.values[i], graph, row_bytes)]
-    kinds = {(a, b): graph.kind(a + 1, b + 1, needed) for a, b in pairwise(cuts)}
-    marks = {c: tuple(i - a for i in range(a + 1, c + 1) if graph.values[i] in wanted) for a, c in kinds}
-    times = Counter((kind, marks[b]) for (_, b), (kind, _) in kinds.items())
+    kinds = {(a, b): graph.kind(a + 1, b + 1) for a, b in pairwise(cuts)}
+    times = Counter(kind for kind, _ in kinds.values())
     segments: list[Segment] = []
     begin, start = 0, None
 
     def add(stop: int, joint: UOp | None, kind: Kind | None = None, storage: tuple[UOp, ...] = ()) -> None:
         nodes = tuple(graph.values[begin:stop])
-        segments.append(Segment(nodes, tuple(x for x in nodes if x in wanted), start, joint, kind, storage))
+        segments.append(
+            Segment(nodes, tuple(x for x in nodes if x in graph.asked), start, joint, kind, storage)
+        )
 
     for (a, b), (kind, storage) in kinds.items():
-        if times[kind, marks[b]] < LEAST:
+        if times[kind] < LEAST:
             continue
         if a >= begin:
             add(a + 1, graph.values[a])
             begin, start = a + 1, graph.values[a]
-        add(b + 1, graph.values[b], (kind, marks[b]), storage)
+        add(b + 1, graph.values[b], kind, storage)
         begin, start = b + 1, graph.values[b]
     if not segments:
         return [Segment(tuple(graph.values), tuple(asked))]
