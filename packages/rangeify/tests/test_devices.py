@@ -295,6 +295,56 @@ def test_writes_to_shards() -> None:
         np.testing.assert_array_equal(got, expected)
 
 
+#: Parts of an (8, 6) value: across the borders of shards, of one shard, every second row, backwards, one element.
+PARTS: list[Any] = [
+    slice(1, 3),
+    slice(3, 7),
+    slice(0, 4),
+    -1,
+    slice(None, None, 2),
+    slice(None, None, -1),
+    (slice(6, 1, -2), slice(1, 5)),
+    (5, 2),
+    (None, slice(2, 5)),
+    np.array([6, 1, 6]),
+]
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_writes_to_parts_of_a_sharded_axis(n: int, axis: int) -> None:
+    """rangeify checklist 80: numbers, whole values and parts of other devices; readers made before keep the value."""
+    a = array(8, 8)
+    for stored in (False, True):
+        for key in PARTS[stored::n]:
+            x = sharded(a, n, axis) if stored else Tensor(a).shard(devices(n), axis)
+            before, want = x + 1, a.copy()
+            x[key] = 7
+            want[key] = 7
+            line = array(*want[key].shape, seed=3)
+            x[key] = Tensor(line).to(devices(n))
+            want[key] = line
+            assert x.uop.axis == axis
+            check(rangeify.schedule(x), want)
+            np.testing.assert_array_equal(x.numpy(), want)
+            np.testing.assert_array_equal(before.numpy(), a + 1)
+    size = 8 // n
+    x, want = sharded(a, n), a.copy()
+    x[:size] = x[-size:]
+    want[:size] = a[-size:]
+    np.testing.assert_array_equal(x.numpy(), want)
+    position = UOp.variable("position", 0, 5)
+    y = sharded(a, n)
+    y[position.bind(1) : position.bind(1) + 3] = 9
+    schedule = rangeify.schedule(y)
+    for row in range(6):
+        want = a.copy()
+        want[row : row + 3] = 9
+        np.testing.assert_array_equal(rangeify.run(schedule, bindings={"position": row})[0], want)
+    with pytest.raises(DeviceError, match=r"copy the whole to its devices first|flip of a sharded axis"):
+        rangeify.schedule(x[1:8] * 2)
+
+
 def test_copies_between_two_devices() -> None:
     """checklist 63: a copy is one item; of a permuted source a kernel more; compute, copy, compute are
     three.

@@ -25,6 +25,7 @@ from rangeify.errors import (
     UnsupportedDtype,
     UnsupportedError,
 )
+from rangeify.overwriting import cuts_shards, overwritten
 from rangeify.promotion import common_dtype, convert, promote
 from rangeify.signatures import checked_methods
 from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
@@ -660,6 +661,8 @@ class Tensor:
             return node
         if 0 in target.shape:
             return self._uop
+        if self._uop.axis is not None and cuts_shards(self._uop, target):
+            return overwritten(self._uop, target, node)
         state = self._storage(node.device)
         written = state.after(
             target.substitute({self._uop: state.reshape(self.shape)}, walk=True).store(node)

@@ -117,7 +117,7 @@ class Copied:
         return Copied(self.array.astype(dtype))
 
     def bitcast(self, dtype: str) -> Copied:
-        return Copied(np.ascontiguousarray(self.array).view(dtype))
+        return Copied(self.array.copy(order="C").view(dtype))
 
     def to(self, device: str) -> Copied:
         return Copied(self.array)

@@ -15,6 +15,7 @@ import attrs
 from rangeify.config import Config
 from rangeify.errors import DeviceError, UnsupportedError
 from uopgraph import AxisType, GroupOp, Ops, UOp, dtypes
+from uopgraph.movement_sugar import shown_size
 
 
 @attrs.frozen
@@ -138,7 +139,10 @@ def _shrink(x: UOp, source: Sharded) -> _Now:
         return inside
     if isinstance(offset, int) and isinstance(local, int) and size == local and offset % local == 0:
         return inside.mselect(offset // local).copy_to_device(source.devices)
-    raise DeviceError(f"a slice {offset} of size {size} of a sharded axis is not the part of one device")
+    part = f"a slice {shown_size(offset)} of size {shown_size(size)} of a sharded axis"
+    raise DeviceError(
+        f"{part} is not the part of one device; copy the whole to its devices first", source.devices
+    )
 
 
 def _movement(x: UOp, source: Sharded) -> _Now:
