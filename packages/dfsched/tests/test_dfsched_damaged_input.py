@@ -143,8 +143,8 @@ def test_more_reserved_than_there_is(device: str, tmp_path: Path) -> None:
     text = re.sub(r"ktdf_ext.reserved = \d+", "ktdf_ext.reserved = 2147483648", DEVICES[device].read_text())
     message = run(tmp_path, text, KERNEL.format(set=SET, tile=SET))
     assert "device.mlir" in message
-    assert "2147483648 of " in message
-    assert "bytes are reserved" in message
+    assert "but is 2147483648" in message
+    assert "reserved part ('ktdf_ext.reserved') must be in 0.." in message
 
 
 @pytest.mark.parametrize("last", [2**63 - 1, 2**63 - 64, 10**40])
@@ -155,11 +155,9 @@ def test_tiles_larger_than_a_word_counts(last: int, tmp_path: Path) -> None:
     assert "kernel.mlir:5:" in message
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [('kind = "LXLU"', 'kind = "other"'), ("depth = 16", "depth = 4294967296")]
-)
+@pytest.mark.parametrize(("old", "new"), [('kind = "LXLU"', 'kind = "other"')])
 def test_devices_that_only_the_back_end_refuses(old: str, new: str, tmp_path: Path) -> None:
-    """Names of units that DataflowIR cannot spell, numbers that an image cannot hold: told at the kernel."""
+    """Names of units that DataflowIR cannot spell: told at the kernel."""
     text = DEVICES["spyre"].read_text()
     assert old in text
     message = run(tmp_path, text.replace(old, new), KERNEL.format(set=SET, tile=SET))

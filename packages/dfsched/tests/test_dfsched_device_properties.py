@@ -7,6 +7,7 @@ import random
 from fractions import Fraction
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,7 +74,6 @@ def random_device(seed: int) -> Architecture:
     device = DeviceBuilder(
         "random",
         version=rng.choice((None, 3)),
-        mem_space_mapping={"s": "A", "t": "B"},
         cores=rng.choice((32, 7)),
     )
     number = itertools.count()
@@ -144,7 +144,10 @@ def random_device(seed: int) -> Architecture:
         return units
 
     fill(device, [], 0)
-    return device.build()
+    built = device.build()
+    known = {memory.kind for memory in built.memories}
+    mapping = tuple((space, kind) for space, kind in (("s", "A"), ("t", "B")) if kind in known)
+    return evolve(built, mem_space_mapping=mapping)
 
 
 @pytest.mark.sweep(default=25, full=1000)

@@ -23,7 +23,8 @@ from typing import Any, Self
 import attrs
 
 from dfsched.architecture.architecture import Architecture
-from dfsched.architecture.kinds import Kind, kind_text
+from dfsched.architecture.kinds import Kind
+from dfsched.architecture.numbers import description_findings, resource_findings
 from dfsched.architecture.resources import Datapath, Endpoint, Group, Memory, Resource, Switch, Unit
 from dfsched.errors import ArchitectureError
 
@@ -42,6 +43,8 @@ class _Scope:
         resources = self._device.resources
         index = len(resources)
         resource = cls(index=index, parent=self._group, **_plain(fields))
+        for finding in resource_findings(resource):
+            raise ArchitectureError(finding, resource.label)
         if resource.id is not None and resource.id in self._device.ids:
             raise ArchitectureError(f'resource with id "{resource.id}" redefined', resource.label)
         if resource.id is not None:
@@ -61,8 +64,6 @@ class _Scope:
 
     def memory(self, kind: Kind, **fields: Any) -> Endpoint:
         """Add a memory; keywords are the fields of `Memory` (sizes in bytes)."""
-        if fields.get("size") is not None and fields["size"] < 1:
-            raise ArchitectureError("memory size: minimum value is 1", kind_text(kind))
         (value,) = self._add(Memory, 1, {"kind": kind, **fields})
         return value
 
@@ -164,7 +165,7 @@ class DeviceBuilder(_Scope):
         return value
 
     def build(self) -> Architecture:
-        """The frozen device."""
+        """The frozen device; `ArchitectureError` for numbers and memory spaces that make no sense."""
         children: dict[int, list[int]] = {}
         for resource in self.resources:
             if resource.parent is not None:
@@ -176,7 +177,10 @@ class DeviceBuilder(_Scope):
         fields = dict(self._fields)
         mapping = fields.pop("mem_space_mapping", ())
         pairs = tuple(mapping.items()) if isinstance(mapping, Mapping) else tuple(mapping)
-        return Architecture(name=self.name, resources=resources, mem_space_mapping=pairs, **_plain(fields))
+        device = Architecture(name=self.name, resources=resources, mem_space_mapping=pairs, **_plain(fields))
+        for finding in description_findings(device):
+            raise ArchitectureError(finding, f"@{self.name}")
+        return device
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
+
+import attrs
 
 import ktir
 from dfsched.architecture.architecture import Architecture
@@ -93,7 +96,8 @@ def read_device(definition: DeviceOp, overlay: Mapping[str, Attribute] | None = 
             fields[field] = numbers[name]
     builder = DeviceBuilder(definition.symbol, **fields)
     _body(builder, definition.operations, {})
-    return builder.build()
+    with _at(definition):
+        return builder.build()
 
 
 def _remaining(
@@ -117,30 +121,46 @@ def _body(
     scope: DeviceBuilder | GroupBuilder, operations: tuple[Operation, ...], values: dict[Value, Endpoint]
 ) -> None:
     for op in operations:
-        match op:
-            case MemoryOp():
-                values[op.endpoint] = scope.memory(**_memory(op))
-            case ExecUnitOp():
-                last = "dataflow_scheduler.double_buffer_last" in op.attributes
-                values[op.endpoint] = scope.unit(double_buffer_last=last, **_common(op))
-            case SwitchOp():
-                count = len(op.results)
-                ports = scope.switch(count, _connectivity(op.connectivity, count), **_common(op))
-                values.update(zip(op.results, ports, strict=True))
-            case GroupOp():
-                captures = [values[value] for value in op.captures]
-                inner: dict[Value, Endpoint] = dict(zip(op.body.block.arguments, captures, strict=True))
-                with scope.group(share=captures, **_common(op)) as group:
-                    _body(group, op.operations, inner)
-                    released = op.released
-                    group.release(*(inner[value] for value in (released.operands if released else ())))
-                values.update(zip(op.results, group.results, strict=True))
-            case DatapathOp():
-                scope.datapath(values[op.source], values[op.target], **_link(op))
-            case PatternsOp():
-                pass
-            case _:
-                raise ArchitectureError(f"'{op.name}' is no resource", None, op.location)
+        with _at(op):
+            _resource(scope, op, values)
+
+
+@contextmanager
+def _at(op: Operation) -> Iterator[None]:
+    """Errors without a place are at this operation."""
+    try:
+        yield
+    except ArchitectureError as error:
+        if error.location is not None:
+            raise
+        raise attrs.evolve(error, location=op.location) from error
+
+
+def _resource(scope: DeviceBuilder | GroupBuilder, op: Operation, values: dict[Value, Endpoint]) -> None:
+    match op:
+        case MemoryOp():
+            values[op.endpoint] = scope.memory(**_memory(op))
+        case ExecUnitOp():
+            last = "dataflow_scheduler.double_buffer_last" in op.attributes
+            values[op.endpoint] = scope.unit(double_buffer_last=last, **_common(op))
+        case SwitchOp():
+            count = len(op.results)
+            ports = scope.switch(count, _connectivity(op.connectivity, count), **_common(op))
+            values.update(zip(op.results, ports, strict=True))
+        case GroupOp():
+            captures = [values[value] for value in op.captures]
+            inner: dict[Value, Endpoint] = dict(zip(op.body.block.arguments, captures, strict=True))
+            with scope.group(share=captures, **_common(op)) as group:
+                _body(group, op.operations, inner)
+                released = op.released
+                group.release(*(inner[value] for value in (released.operands if released else ())))
+            values.update(zip(op.results, group.results, strict=True))
+        case DatapathOp():
+            scope.datapath(values[op.source], values[op.target], **_link(op))
+        case PatternsOp():
+            pass
+        case _:
+            raise ArchitectureError(f"'{op.name}' is no resource", None, op.location)
 
 
 def _common(op: Operation) -> dict[str, Any]:
@@ -159,8 +179,6 @@ def _memory(op: MemoryOp) -> dict[str, Any]:
     attribute = op.attributes.get("size")
     size = attribute.value if isinstance(attribute, IntegerAttr) else None
     reserved = _integer(op, op.attributes, "reserved") or 0
-    if size is not None and reserved > size:
-        raise ArchitectureError(f"{reserved} of {size} bytes are reserved", None, op.location)
     return {
         **_common(op),
         "size": size,
