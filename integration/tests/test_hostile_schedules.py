@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 from hostile_commands import DEVICES, wrong_with
+from mutated_ir import damaged_module
 from mutated_texts import mutated
 
 import dfsched
@@ -18,6 +19,7 @@ import ktir
 from dfsched.passes.errors import UnsupportedKernel
 from dfsched.pipeline import OTHER_PASSES, PASSES
 from dfsched.split import split
+from ktir.dialects.builtin import Module
 from ktir.errors import KtirError
 from repository import ROOT
 from spyresim.testing.compute_kernels import KERNELS
@@ -30,7 +32,7 @@ DRAWS = 4
 """Texts that no longer parse end early: so many are drawn for one that does."""
 
 
-Stages = tuple[tuple[str, ktir.Module], ...]
+Stages = tuple[tuple[str, Module], ...]
 
 
 @lru_cache(maxsize=2)
@@ -49,8 +51,11 @@ def stages(source: str, device: str) -> Stages:
     return tuple(zip([*names, ""], [compiled.source, *(r.module for r in compiled.passes)], strict=True))
 
 
-def damaged(text: str, dice: Random) -> str:
-    """A mutant, rather one that parses and verifies."""
+def damaged(module: Module, dice: Random) -> str:
+    """A mutant, rather one that parses and verifies: of the module, or of its text."""
+    if dice.random() < 0.6:
+        return damaged_module(module, dice)
+    text = ktir.print_module(module)
     for _ in range(DRAWS):
         mutant = mutated(text, dice)
         try:
@@ -70,7 +75,7 @@ def passes(folder: Path, dice: Random, found: Stages, device: str) -> tuple[str,
         chosen = [dice.choice([*PASSES, *OTHER_PASSES]).name]
     elif kind < 0.5:
         chosen = [name for name, _ in found[number:-1]]
-    text = damaged(ktir.print_module(found[number][1]), dice)
+    text = damaged(found[number][1], dice)
     file = folder / "module.mlir"
     file.write_text(text)
     arguments = [part for name in chosen for part in ("--pass", name)]
@@ -82,11 +87,10 @@ def files(folder: Path, dice: Random, found: Stages, device: str) -> tuple[str, 
     whole = found[-1][1]
     target = folder / "dataflow"
     target.mkdir(exist_ok=True)
-    texts = {name: ktir.print_module(module) for name, module in split(whole).items()}
-    if dice.random() < 0.3:
-        texts = {"module.mlir": ktir.print_module(whole)}
-    victim = dice.choice(sorted(texts))
-    texts[victim] = damaged(texts[victim], dice)
+    modules = {"module.mlir": whole} if dice.random() < 0.3 else split(whole)
+    victim = dice.choice(sorted(modules))
+    texts = {name: ktir.print_module(module) for name, module in modules.items() if name != victim}
+    texts[victim] = damaged(modules[victim], dice)
     for name, text in texts.items():
         (target / name).write_text(text)
     path = target if len(texts) > 1 else target / victim
