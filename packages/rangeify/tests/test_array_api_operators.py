@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import array_api_strict as strict
@@ -128,3 +129,35 @@ def test_unary_operators_and_attributes(data: st.DataObject) -> None:
             assert isinstance(mine, Exception), (kind, mine)
         else:
             assert mine == other or (mine != mine and other != other), kind
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_remainders_of_floats_are_exact(kind: Any) -> None:
+    """Over all exponents, where quotients have up to 2098 bits; with signs, zeros and infinities as in NumPy."""
+    words = {np.float32: np.uint32, np.float64: np.uint64}[kind]
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, np.iinfo(words).max, (2, 400), words, endpoint=True).view(kind)
+    limits = np.finfo(kind)
+    special = np.array(
+        [0, -0.0, 1, -3, 0.1, np.inf, -np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal],
+        kind,
+    )
+    a = np.concatenate([a, np.repeat(special, len(special))])
+    b = np.concatenate([b, np.tile(special, len(special))])
+    rest = np.asarray(xp.remainder(xp.asarray(a), xp.asarray(b)))
+    quotient = np.asarray(xp.floor_divide(xp.asarray(a), xp.asarray(b)))
+    with np.errstate(all="ignore"):
+        expected = np.remainder(a, b)
+    np.testing.assert_array_equal(rest, expected)
+    known = ~np.isnan(rest)
+    np.testing.assert_array_equal(np.signbit(rest[known]), np.signbit(expected[known]))
+    checked = 0
+    for x, y, r, q in zip(a, b, rest, quotient, strict=True):
+        if np.isfinite(x) and np.isfinite(y) and y:
+            exact = Fraction(float(x)) // Fraction(float(y))
+            distance = Fraction(float(x)) - exact * Fraction(float(y)) - Fraction(float(r))
+            assert abs(distance) <= Fraction(float(abs(r) - np.nextafter(abs(r), kind(0))))
+            if abs(exact) < 2**limits.nmant:
+                assert q == exact
+                checked += 1
+    assert checked > 100

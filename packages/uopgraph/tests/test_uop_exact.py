@@ -136,6 +136,7 @@ def numpy_op(n: UOp, x: list[Any]) -> Any:
         Ops.FLOORMOD: np.remainder,
         Ops.CMOD: np.fmod,
         Ops.FDIV: np.divide,
+        Ops.FMOD: np.fmod,
         Ops.NEG: np.negative,
         Ops.SQRT: np.sqrt,
         Ops.TRUNC: np.trunc,
@@ -475,7 +476,7 @@ class Sampler:
             raise NoSampleError
         if dtype is dtypes.bool and op in {Ops.SUB, Ops.NEG} | GroupOp.Shift | GroupOp.IntDivision:
             raise NoSampleError
-        if not dtype.is_float and op in {Ops.FDIV, Ops.ATAN2, Ops.THREEFRY, Ops.MULACC}:
+        if not dtype.is_float and op in {Ops.FDIV, Ops.FMOD, Ops.ATAN2, Ops.THREEFRY, Ops.MULACC}:
             raise NoSampleError
         if dtype is dtypes.weakint and op is Ops.SHL:
             raise NoSampleError  # the oracle has 64 bits

@@ -24,7 +24,7 @@ LAUNCH: Final = 4096
 #: Bytes that one operation is worth; functions and divisions are computed in many steps.
 _SIMPLE: Final = 1
 _COSTLY: Final = 16
-_EXPENSIVE: Final = GroupOp.Transcendental | {Ops.FDIV, Ops.POW, Ops.ATAN2} | GroupOp.IntDivision
+_EXPENSIVE: Final = GroupOp.Transcendental | {Ops.FDIV, Ops.FMOD, Ops.POW, Ops.ATAN2} | GroupOp.IntDivision
 _ROOTS: Final = frozenset({Ops.STAGE, Ops.STORE})
 
 

@@ -95,7 +95,7 @@ CASES: dict[str, Case] = {
     "hypot": binary(FLOATS, ulps=4),
     "logaddexp": binary(FLOATS, relative=1e-6),
     "floor_divide": binary(NUMERIC, _nonzero, small=True, ulps=2),
-    "remainder": binary(NUMERIC, _nonzero, small=True, relative=1e-5),
+    "remainder": binary(NUMERIC, _nonzero),
     "pow": binary(NUMERIC, _small_exponent, ulps=4),
     "clip": Case(call_clip),
     "where": Case(call_where),

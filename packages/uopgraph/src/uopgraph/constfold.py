@@ -143,6 +143,9 @@ def _fold_float(op: Ops, x: list[float], fast: bool) -> float | None:
             return x[0] * x[1]
         case Ops.FDIV:
             return float_div(x[0], x[1])
+        case Ops.FMOD:
+            undefined = any(map(math.isnan, x)) or math.isinf(x[0]) or x[1] == 0
+            return math.nan if undefined else math.fmod(x[0], x[1])
         case Ops.RECIPROCAL:
             return float_div(1.0, x[0])
         case Ops.NEG:

@@ -220,6 +220,10 @@ class Operators:
         """Round to the nearest integral value, ties to even."""
         return self.alu(Ops.ROUND_EVEN)
 
+    def fmod(self, other: Any) -> Self:
+        """The exact rest of a division of floats rounded to zero; the sign is that of self."""
+        return self._binary(Ops.FMOD, other)
+
     def atan2(self, other: Any) -> Self:
         return self._binary(Ops.ATAN2, other)
 

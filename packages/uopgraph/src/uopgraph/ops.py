@@ -103,6 +103,7 @@ class Ops(IntEnum):
     CDIV = auto()
     CMOD = auto()
     FDIV = auto()
+    FMOD = auto()
     POW = auto()
     ATAN2 = auto()
     MAX = auto()
@@ -148,7 +149,7 @@ class GroupOp:
     Bitwise = frozenset({Ops.XOR, Ops.OR, Ops.AND})
     IntDivision = frozenset({Ops.FLOORDIV, Ops.FLOORMOD, Ops.CDIV, Ops.CMOD})
     Binary = (
-        frozenset({Ops.ADD, Ops.MUL, Ops.SUB, Ops.MAX, Ops.FDIV, Ops.POW, Ops.ATAN2, Ops.THREEFRY})
+        frozenset({Ops.ADD, Ops.MUL, Ops.SUB, Ops.MAX, Ops.FDIV, Ops.FMOD, Ops.POW, Ops.ATAN2, Ops.THREEFRY})
         | Comparison
         | Shift
         | Bitwise

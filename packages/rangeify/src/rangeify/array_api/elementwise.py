@@ -333,7 +333,7 @@ def pow(x1: Any, x2: Any, /) -> Array:
 
 @checked
 def floor_divide(x1: Any, x2: Any, /) -> Array:
-    """The greatest integral value not above x1 / x2."""
+    """The greatest integral value not above x1 / x2, exact where the dtype holds it."""
     a, b = pair(x1, x2, _NUMERIC, "floor_divide")
     if not a.dtype.is_float:
         return Array.of(a // b)
@@ -341,8 +341,8 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
     quotient = ((x + -_modulo(x, y)).alu(Ops.FDIV, y)).round_even()
     infinite = _magnitude(y).eq(_c(y, math.inf)) & (_magnitude(x) < _c(x, math.inf))
     opposite = (x < _c(x, 0.0)).ne(y < _c(y, 0.0)) & x.ne(_c(x, 0.0))
-    beyond = opposite.where(_c(x, -1.0), _signed_like(_c(x, 0.0), x * y))
     plain = x.alu(Ops.FDIV, y)
+    beyond = opposite.where(_c(x, -1.0), _signed_like(_c(x, 0.0), plain))
     undivided = y.eq(_c(y, 0.0)) | _magnitude(x).eq(_c(x, math.inf)) | x.eq(_c(x, 0.0))
     found = infinite.where(beyond, undivided.where(plain, _signed_like(quotient, plain)))
     return Array.of(found.cast(a.dtype))
@@ -355,27 +355,19 @@ def _signed_like(x: UOp, like: UOp) -> UOp:
 
 
 def _modulo(x: UOp, y: UOp) -> UOp:
-    """x - floor(x / y) * y in float64, in [0, y) or (y, 0]."""
-    quotient = x.alu(Ops.FDIV, y).floor()
-    rest = x + -(quotient * y)
+    """x - floor(x / y) * y, rounded once: in [0, y] or [y, 0]."""
+    rest = x.fmod(y)
     wrong = rest.ne(_c(rest, 0.0)) & (rest < _c(rest, 0.0)).ne(y < _c(y, 0.0))
     return wrong.where(rest + y, rest)
 
 
 @checked
 def remainder(x1: Any, x2: Any, /) -> Array:
-    """x1 - floor(x1 / x2) * x2, with the sign of x2; floats to within rounding of the quotient in float64."""
+    """x1 - floor(x1 / x2) * x2, with the sign of x2; floats are rounded once."""
     a, b = pair(x1, x2, _NUMERIC, "remainder")
     if not a.dtype.is_float:
         return Array.of(a % b)
-    x, y = a.cast(_d.float64), b.cast(_d.float64)
-    inside = _signed_like(_modulo(x, y), y)
-    opposite = (x < _c(x, 0.0)).ne(y < _c(y, 0.0)) & x.ne(_c(x, 0.0))
-    unbounded = _magnitude(y).eq(_c(y, math.inf)) & (_magnitude(x) < _c(x, math.inf))
-    beyond = opposite.where(y, _signed_like(x, y))
-    undefined = y.eq(_c(y, 0.0)) | _magnitude(x).eq(_c(x, math.inf)) | x.ne(x) | y.ne(y)
-    found = unbounded.where(beyond, undefined.where(_c(x, math.nan), inside))
-    return Array.of(found.cast(a.dtype))
+    return Array.of(_signed_like(_modulo(a, b), b))
 
 
 @checked

@@ -82,6 +82,7 @@ FUNCTIONS: Final[dict[Ops, _Function]] = {
     Ops.SUB: np.subtract,
     Ops.MUL: _mul,
     Ops.FDIV: np.divide,
+    Ops.FMOD: np.fmod,
     Ops.MAX: np.maximum,
     Ops.FLOORDIV: _floor_divide,
     Ops.FLOORMOD: _floor_mod,

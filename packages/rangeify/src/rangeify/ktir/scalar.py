@@ -66,6 +66,7 @@ _BINARY: Final[Mapping[Ops, tuple[str | None, str | None, str | None, str | None
     Ops.MUL: ("arith.mulf", "arith.muli", "arith.muli", "arith.andi"),
     Ops.MAX: ("arith.maximumf", "arith.maxsi", "arith.maxui", "arith.ori"),
     Ops.FDIV: ("arith.divf", None, None, None),
+    Ops.FMOD: ("arith.remf", None, None, None),
     Ops.POW: ("math.powf", None, None, None),
     Ops.ATAN2: ("math.atan2", None, None, None),
     Ops.AND: (None, "arith.andi", "arith.andi", "arith.andi"),
