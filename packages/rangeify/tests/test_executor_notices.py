@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rangeify
-from rangeify import Config, Tensor, callify, kernels, prepare
+from rangeify import Config, Tensor, build, callify, kernels, prepare
 from rangeify.executor import blocks
 from rangeify.executor.execute import execute
 from rangeify.executor.kernel import run_kernel
@@ -225,7 +225,8 @@ def test_writes_to_fresh_storage_are_needed(rule: str, monkeypatch: pytest.Monke
 
     want = readers()
     if rule == "old bytes":
-        monkeypatch.setattr(callify, "_old_bytes_are_needed", lambda *arguments: False)
+        for module in (callify, build):
+            monkeypatch.setattr(module, "needed_writes", lambda *arguments: frozenset())
     else:
         monkeypatch.setattr(callify, "_is_alias", lambda old, state: False)
     assert not all(map(np.array_equal, readers(), want))
@@ -291,6 +292,32 @@ def test_a_write_outside_the_arena_is_noticed() -> None:
     arena = attrs.evolve(schedule.arena, offsets=dict.fromkeys(schedule.arena.offsets, -128))
     with pytest.raises(rangeify.ScheduleError, match="outside the arena"):
         rangeify.run(attrs.evolve(schedule, arena=arena))
+
+
+def test_a_write_behind_a_temporary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporaries stand at multiples of the alignment; the bytes up to the next one belong to nobody."""
+    schedule = stored_chain()
+    step, offsets = schedule.arena.alignment, schedule.arena.offsets
+    sizes = {i: schedule.buffers[i].nbytes for i in offsets}
+    behind = {i for i in offsets if sizes[i] % step and offsets[i] + sizes[i] not in offsets.values()}
+    assert behind
+    for victim in behind:
+
+        def careless(body: UOp, memory: list[Array], rng: Any, victim: int = victim) -> None:
+            run_kernel(body, memory, rng)
+            for array in memory:
+                whole = array
+                while isinstance(whole.base, np.ndarray):
+                    whole = whole.base
+                if whole is not array and whole.size > schedule.arena.nbytes:
+                    whole[256 + offsets[victim] + sizes[victim]] = 1
+
+        monkeypatch.setattr("rangeify.executor.execute.run_kernel", careless)
+        place = offsets[victim] + sizes[victim]
+        with pytest.raises(
+            rangeify.ScheduleError, match=rf"between the temporaries of the arena \(byte {place}\)"
+        ):
+            rangeify.run(schedule)
 
 
 def test_never_written_temporaries_are_poison() -> None:

@@ -84,9 +84,23 @@ def execute(
             known = {**values, DEVICE_NUMBER: device} if item.others else values
             body = with_values(item.body, known) if known else item.body
             run_kernel(body, [memory[b] for b in launch], rng)
-    if np.any(arena[:_GUARD] != _POISON) or np.any(arena[_GUARD + schedule.arena.nbytes :] != _POISON):
-        raise ScheduleError("run", "a kernel wrote outside the arena")
+    _check_guards(schedule, arena)
     return memory
+
+
+def _check_guards(schedule: Schedule, arena: Array) -> None:
+    """Raise :class:`ScheduleError` unless the bytes around the arena and between temporaries are as they were."""
+    free = np.ones(arena.size, np.bool_)
+    for index, offset in schedule.arena.offsets.items():
+        start = max(_GUARD + offset, 0)
+        free[start : start + schedule.buffers[index].nbytes] = False
+    free[:_GUARD] = free[_GUARD + schedule.arena.nbytes :] = True
+    touched = np.flatnonzero(free & (arena != _POISON))
+    if touched.size:
+        place = int(touched[0]) - _GUARD
+        inside = 0 <= place < schedule.arena.nbytes
+        where = "between the temporaries of" if inside else "outside"
+        raise ScheduleError("run", f"a kernel wrote {where} the arena (byte {place})")
 
 
 def _copy(copy: Copy, memory: list[Array]) -> None:
