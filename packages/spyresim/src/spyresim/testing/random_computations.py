@@ -43,6 +43,8 @@ _NUMPY: Mapping[str, np.dtype[Any]] = {
 }
 _EXTENTS = (1, 3, 8, 33, 36, 64, 64, 65, 67, 70, 96, 100, 127, 128, 128, 130, 160)
 _MOST_ELEMENTS = 520
+_MOST_SINGLE_ELEMENTS = 130
+"""Of one share where values stand in memory in different orders: there accesses take elements one by one."""
 SHIFT_ROOM = 2
 """Rows by which inputs are longer where a scalar argument shifts the rows that are read."""
 
@@ -225,8 +227,9 @@ def _layout(dice: Random) -> Layout:
     rank = dice.choice([1, 2, 2, 2, 3, 3, 4])
     loop = dice.random() < 0.35
     inner = [dice.choice([1, 2, 2, 3]) for _ in range(rank)]
-    long = rank - 1 if dice.random() < 0.8 else dice.randrange(rank)
-    room = _MOST_ELEMENTS // math.prod(n for d, n in enumerate(inner) if d != long)
+    mixed = rank > 1 and dice.random() < 0.35
+    long = dice.randrange(rank) if mixed else rank - 1
+    room = (_MOST_SINGLE_ELEMENTS if mixed else _MOST_ELEMENTS) // math.prod(n for d, n in enumerate(inner) if d != long)
     inner[long] = dice.choice([n for n in _EXTENTS if n <= room])
     grid: tuple[int, ...] = (dice.randint(1, 3),)
     if rank > 1 and dice.random() < 0.4:
@@ -239,6 +242,7 @@ def _layout(dice: Random) -> Layout:
         count_argument=loop and dice.random() < 0.3,
         shift=dice.random() < 0.25,
         units_last=dice.random() < 0.5,
+        mixed=mixed,
         types=("f16",) if plain else tuple(dice.sample(sorted(LIMITS), dice.randint(1, 3))),
         plain=plain,
     )

@@ -53,7 +53,8 @@ def is_float(type: str) -> bool:
 class Layout:
     """What all values share: extents of one tile's share, grid, loop, and which element types inputs have.
 
-    `plain`: only what a device with f16 lanes and no instructions of its own computes.
+    `mixed`: arrays may have their dimensions in another order. `plain`: only what a device with f16 lanes and
+    no instructions of its own computes.
     """
 
     block: tuple[int, ...]
@@ -62,6 +63,7 @@ class Layout:
     count_argument: bool
     shift: bool
     units_last: bool
+    mixed: bool
     types: tuple[str, ...]
     plain: bool
 
@@ -152,7 +154,7 @@ class Grower:
         if dims is None:
             kept = [d for d in range(rank) if dice.random() < (0.9 if self._last is None else 0.6)]
             dims = tuple(kept or [rank - 1])
-            if len(dims) > 1 and dice.random() < 0.15:
+            if len(dims) > 1 and self.layout.mixed and dice.random() < 0.4:
                 dims = tuple(dice.sample(dims, len(dims)))
         type = dice.choice(self.layout.types) if type is None else type
         bound = dice.choice([1, 2, 3]) if is_float(type) else 100
