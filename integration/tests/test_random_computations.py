@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 import dfsched
 import ktir
@@ -42,6 +42,7 @@ def devices(kernel: RandomComputation) -> list[str]:
 
 
 @pytest.mark.sweep(default=40, full=1000)
+@example(kernel=RandomComputation(2**64, 3))  # 3x2x64 out of a wider array in one copy
 @given(kernel=random_computations())
 def test_every_level_agrees(kernel: RandomComputation) -> None:
     """Bit for bit; a device refuses a kernel only for want of lanes of an element type."""

@@ -115,3 +115,46 @@ def test_pieces_overlap_as_little_as_possible() -> None:
         [(128, 63)],
     ]
     assert [[(s[1], n) for s, _, n in pieces] for pieces in split(1, 65)] == [[(0, 33), (32, 33)]]
+
+
+@given(
+    box=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3)),
+    room=st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 64)),
+    permuted=st.booleans(),
+)
+def test_whole_vectors_out_of_a_wider_array(
+    box: tuple[int, int, int], room: tuple[int, int, int], permuted: bool
+) -> None:
+    """Where the sides advance by different distances in several dimensions, loops walk them."""
+    a, b, c = box[0], box[1], 64 * box[2]
+    wide = (a + room[0], b + room[1], c + room[2])
+    strides = (wide[1] * wide[2], wide[2], 1)
+    if permuted:
+        wide, strides = (wide[1], wide[0], wide[2]), (wide[2], wide[1] * wide[2], 1)
+        a, b = b, a
+    view = "x".join(map(str, wide)) + "xf16"
+    text = f"""
+    func.func @f(%p: index, %y: memref<{a}x{b}x{c}xf16, "L1">) {{
+      %v = ktdp.construct_memory_view %p, sizes: {list(wide)}, strides: {list(strides)} {{
+        coordinate_set = affine_set<(d0, d1, d2) : (d0 >= 0, d1 >= 0, d2 >= 0)>,
+        memory_space = #ktdp.memory_space<global>}} : memref<{view}>
+      %x = memref.memory_space_cast %v : memref<{view}> to memref<{view}, "DDR">
+      ktdf.data_transfer from %x[0, 0, 0] size [{a}, {b}, {c}] to %y[0, 0, 0] size [{a}, {b}, {c}]
+          : memref<{view}, "DDR">, memref<{a}x{b}x{c}xf16, "L1">
+      return
+    }}"""
+    context = PassContext(dfsched.load_architecture("sample"), dfsched.Options())
+    module = split_transfers.run(ktir.parse(text), context)
+    (transfer,) = (op for op in module.walk() if isinstance(op, DataTransfer))
+    found: list[list[Piece]] = []
+    for function in module.operations:
+        walk(function.regions[0].block.operations, [{}], found)
+    size = transfer.source_cell.static_sizes
+    assert size == transfer.dest_cell.static_sizes
+    walked = [d for d in range(3) if size[d] > (64 if d == 2 else 1)]
+    dense = (b * c, c, 1)
+    assert sum(strides[d] != dense[d] for d in walked) <= 1
+    boxes = [tuple(range(n, n + s) for n, s in zip(first, size, strict=True)) for first, _, _ in found[0]]
+    moved = [point for box in boxes for point in itertools.product(*box)]
+    assert sorted(moved) == list(itertools.product(range(a), range(b), range(c)))
+    assert all(source == dest for source, dest, _ in found[0])

@@ -1,11 +1,12 @@
 """`split-transfers`: copies between memories that are no whole number of vectors.
 
 Takes expanded pipelines. A copy from memory to memory of more elements than a vector has goes in vectors
-along the innermost dimension, which both sides must have in multiples of the lanes (dataflowir spec 3.7.1).
-Any other copy becomes loops over its dimensions. Rows go in as few pieces of one size as whole vectors would
-take, because a loop over equal pieces is one request to the memories, with one latency. Where equal pieces
-do not come out even, neighbours overlap: what two of them hold is written twice, with the same value.
-Where not even that fits the rows, whole vectors and a short one at the end are copies of their own.
+along the innermost dimension, which both sides must have in multiples of the lanes; in one of the dimensions
+that it walks the sides may advance by different distances (dataflowir spec 3.7.1). Any other copy becomes
+loops over its dimensions. Rows go in as few pieces of one size as whole vectors would take, because a loop
+over equal pieces is one request to the memories, with one latency. Where equal pieces do not come out even,
+neighbours overlap: what two of them hold is written twice, with the same value. Where not even that fits the
+rows, whole vectors and a short one at the end are copies of their own.
 
 Before (64 lanes)::
 
@@ -47,10 +48,12 @@ from dfsched.dialects.ktdf import Cell, DataTransfer, LoopKind
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
-from dfsched.passes.ir_tools import rewrite_blocks
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, Const, Dim
+from ktir.dialects import ktdp, memref
 from ktir.dialects.builtin import Module
+from ktir.dialects.slices import static_values
 from ktir.ir import BlockArgument, Operation, Value
 from ktir.types import INDEX, MemRefType
 
@@ -76,9 +79,10 @@ class _Pieces:
 
 def run(module: Module, context: PassContext) -> Module:
     """Split every copy that needs it."""
+    definitions = Definitions(module)
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
-        return [new for op in operations for new in _split(op, context)]
+        return [new for op in operations for new in _split(op, context, definitions)]
 
     new = rewrite_blocks(module, rewrite)
     assert isinstance(new, Module)
@@ -88,7 +92,7 @@ def run(module: Module, context: PassContext) -> Module:
 PASS = Pass("split-transfers", Group.SCHEDULER, run, "copies between memories in whole vectors and rests")
 
 
-def _split(op: Operation, context: PassContext) -> list[Operation]:
+def _split(op: Operation, context: PassContext, definitions: Definitions) -> list[Operation]:
     if not isinstance(op, DataTransfer) or not op.source_cell.is_memory or not op.dest_cell.is_memory:
         return [op]
     source, dest = op.source_cell, op.dest_cell
@@ -98,11 +102,15 @@ def _split(op: Operation, context: PassContext) -> list[Operation]:
     assert isinstance(type, MemRefType)
     lanes = context.architecture.vector_length((type.element,))
     sizes = source.static_sizes, dest.static_sizes
-    if math.prod(sizes[1]) <= lanes or not all(sizes) or all(s[-1] % lanes == 0 for s in sizes):
+    if math.prod(sizes[1]) <= lanes or not all(sizes):
         return [op]
     walks = _walks(*sizes)
     if walks is None:
         return [op]
+    if all(s[-1] % lanes == 0 for s in sizes):
+        strides = [_strides(cell.value, definitions) for cell in (source, dest)]
+        if strides[0] is None or strides[1] is None or _differing(walks, lanes, strides[0], strides[1]) <= 1:
+            return [op]
     emitter = Emitter(op.location)
     _copies(op, walks, lanes, (Const(0),) * len(walks), (), emitter)
     return emitter.operations
@@ -114,6 +122,37 @@ def _walks(source: Sequence[int], dest: Sequence[int]) -> list[Walk] | None:
     if [n for _, n in wide[0]] != [n for _, n in wide[1]]:
         return None
     return [(a, b, n) for (a, n), (b, _) in zip(*wide, strict=True)]
+
+
+def _differing(walks: Sequence[Walk], lanes: int, source: Sequence[int], dest: Sequence[int]) -> int:
+    """How many of the dimensions that whole vectors walk advance by different distances on the two sides."""
+    *outer, (a, b, extent) = walks
+    walked = [*outer, (a, b, extent)] if extent > lanes else outer
+    return sum(source[a] != dest[b] for a, b, _ in walked)
+
+
+def _strides(memory: Value, definitions: Definitions) -> tuple[int, ...] | None:
+    """Elements per step of each dimension; None where they are not known.
+
+    The type of a view does not say them, what made it does.
+    """
+    found: Sequence[int | Value | None]
+    match definitions.definer(memory):
+        case ktdp.ConstructMemoryView() as view:
+            found = view.mixed_strides
+        case memref.ReinterpretCast() as view:
+            found = static_values(view.static_strides)
+        case (memref.MemorySpaceCast() | memref.Cast()) as view:
+            return _strides(view.source, definitions)
+        case _:
+            type = memory.type
+            assert isinstance(type, MemRefType)
+            if type.layout is not None or not type.is_static:
+                return None
+            shape = type.static_shape()
+            found = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    known = tuple(stride for stride in found if isinstance(stride, int))
+    return known if len(known) == len(found) else None
 
 
 def _copies(
