@@ -28,6 +28,17 @@ def test_sorting_by_a_network(dtype: str, shape: tuple[int, ...], monkeypatch: p
         assert np.array_equal(falling, np.argsort(-a, axis=axis, kind="stable"))
 
 
+@pytest.mark.sweep(default=0, full=1)
+def test_sorting_an_axis_that_is_really_long(cases: int) -> None:
+    """Above the length up to which an axis is compared as a whole; no power of two, equal values far apart."""
+    n = sorting.SHORT + 1808
+    a = np.random.default_rng(5).integers(-50, 50, n).astype(np.float32)
+    a[::97], a[::31] = np.nan, -0.0
+    x = xp.asarray(a)
+    assert np.array_equal(np.asarray(xp.sort(x)), np.sort(a), equal_nan=True)
+    assert np.array_equal(np.asarray(xp.argsort(x)), np.argsort(a, kind="stable"))
+
+
 def test_search_in_a_long_vector() -> None:
     """Bit by bit, with values that are there several times, beyond both ends, and nan."""
     a = np.sort(np.random.default_rng(2).integers(0, 300, 700).astype(np.float32))

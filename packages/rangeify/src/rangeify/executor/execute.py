@@ -89,7 +89,7 @@ def execute(
 
 
 def _check_guards(schedule: Schedule, arena: Array) -> None:
-    """Raise :class:`ScheduleError` unless the bytes around the arena and between temporaries are as they were."""
+    """Raise :class:`ScheduleError` when a byte around the arena, or between temporaries, has changed."""
     free = np.ones(arena.size, np.bool_)
     for index, offset in schedule.arena.offsets.items():
         start = max(_GUARD + offset, 0)
