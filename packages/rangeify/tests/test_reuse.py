@@ -14,10 +14,10 @@ import pytest
 from peer.backends import Backend, Ours, Theirs
 from peer.counter import total
 from peer.networks import bert, llama, transformer
-from peer.programs import norm, softmax, swish
+from peer.programs import norm, rms, softmax, swish
 
 import rangeify
-from rangeify import Config, Schedule, blocks, lowering
+from rangeify import Config, Role, Schedule, Tensor, blocks, lowering
 from rangeify.blocks import Segment
 from uopgraph import UOp
 
@@ -55,7 +55,11 @@ def wide(b: Backend, x: Any) -> Any:
     return y * 2 + y * 3
 
 
-LAYERS: tuple[Layer, ...] = (dense, residual, attention, mixing, centred, scaled, wide)
+def scaled_norm(b: Backend, x: Any) -> Any:
+    return x + (rms(b, x) @ b.t(8, 8)).maximum(0.0) @ b.t(8, 8)
+
+
+LAYERS: tuple[Layer, ...] = (dense, residual, attention, mixing, centred, scaled, wide, scaled_norm)
 
 
 POSITION = UOp.variable("position", 0, 3)
@@ -172,7 +176,7 @@ def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "LEAST", 10**9)
 
 
-@pytest.mark.sweep(default=6, full=500)
+@pytest.mark.sweep(default=2, full=500)
 def test_programs_of_repeated_blocks(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same kernels with and without; not more of them than without blocks; the values of the plain
     program.
@@ -235,6 +239,42 @@ def test_segments_are_the_program() -> None:
         for x in s.nodes:
             assert all(n is s.start or owner.get(n, i) == i for n in x.src)
     assert found[-1].asked == (outputs[0].uop,)
+
+
+def chain(kind: str) -> list[Any]:
+    """Six equal layers with something that they share, write, or are spread over."""
+    b = Everywhere() if kind in ("shards", "replicas") else Ours()
+    x = Ours().t(8, 8)
+    if kind in ("shards", "replicas"):
+        x = x.shard(DEVICES, 0 if kind == "shards" else None)
+    given, caches = b.t(8) * 2, []
+    for _ in range(6):
+        x = residual(b, x)
+        if kind == "parameter":
+            x = x * given
+        elif kind == "positions":
+            x = x + Tensor.arange(8) * 0.25
+        elif kind in ("caches", "asked caches", "old bytes"):
+            x, cache = remember(b, x, kind == "old bytes")
+            caches.append(cache)
+    return [x, *caches] if kind == "asked caches" else [x]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["parameter", "positions", "caches", "asked caches", "old bytes", "shards", "replicas"],
+)
+def test_what_blocks_may_have_in_common(kind: str) -> None:
+    """Blocks that share what nobody stores, write caches at a Variable, or run on several devices are found,
+    and instantiated with the right storage."""
+    on = same(lambda: chain(kind), SMALL[0], run=kind in ("asked caches", "old bytes", "shards"))
+    passed = [b for b in on.buffers if b.reason is not None and "repeated block" in str(b.reason)]
+    assert len(passed) >= (6 if kind in ("shards", "replicas") else 3)
+    assert [v.name for v in on.variables] == (["position"] if "cache" in kind or "old" in kind else [])
+    if kind == "asked caches":
+        assert sum(b.role is Role.INPUT_OUTPUT for b in on.buffers) == 6
+    if kind == "old bytes":
+        assert sum("still needs the old contents" in str(b.reason) for b in on.buffers) == 6
 
 
 def test_each_kind_of_block_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,13 +25,14 @@ from uopgraph import GroupOp, Ops, ParamArg, UOp
 #: A block is cut out when it occurs at least so often.
 LEAST: Final = 3
 #: How far a joint may be from its reduction, in element-wise operations and movement.
-_NEAR: Final = 24
+_NEAR: Final = 64
 #: An element-wise value of so many buffers is computed by every reader.
 MOST_REPEATED: Final = 2
 #: Views of storage: no values of their own.
 _VIEWS: Final = GroupOp.Movement | {Ops.UNSHARD, Ops.MSELECT}
 _COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STACK}
-_KEEPS_ELEMENTS: Final = GroupOp.Elementwise | {Ops.RESHAPE, Ops.PERMUTE}
+_SAME_ELEMENTS: Final = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.CAST})
+_KEEPS_ELEMENTS: Final = GroupOp.Elementwise | _SAME_ELEMENTS
 
 #: The structure of a block: equal kinds are equal programs on other storage.
 Kind: TypeAlias = Hashable
@@ -168,15 +169,18 @@ def _is_little(buffers: tuple[UOp, ...]) -> bool:
     return len(buffers) <= MOST_REPEATED or len(set(buffers)) <= MOST_REPEATED
 
 
-def _last_reduction(x: UOp) -> UOp | None:
-    """The reduction that `x` is, or is made of element by element, of the same size."""
+def _last_reduction(x: UOp, graph: _Graph, stored: Set[UOp]) -> UOp | None:
+    """The reduction that `x` is, or is made of element by element, of the same size. `stored`: what has
+    storage: a value that is made of it element by element need not have any."""
     stack, seen = [x], {x}
-    while stack and len(seen) < _NEAR:
+    for _ in range(_NEAR):
+        if not stack:
+            break
         node = stack.pop()
         if node.op is Ops.REDUCE:
             return node if _size(node) == _size(x) else None
         if node.op in _KEEPS_ELEMENTS:
-            stack.extend(s for s in node.src if s not in seen)
+            stack.extend(s for s in node.src if s in graph.place and s not in seen and s not in stored)
             seen.update(node.src)
     return None
 
@@ -189,18 +193,27 @@ def _wanted_differently(x: UOp, graph: _Graph) -> bool:
     """Whether a reader repeats `x`, or one reduces it and another does not: then it is stored in any case."""
     reduced = plain = False
     size = _size(x)
-    for first in graph.readers_of(x):
-        reader = first
-        while reader.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.CAST):
-            later = graph.readers_of(reader)
-            if len(later) != 1:
-                break
-            (reader,) = later
-        if reader.op is Ops.EXPAND or (reader.op in GroupOp.Broadcastable and _size(reader) != size):
+    for reader in graph.readers_of(x):
+        last = _followed(reader, graph, _SAME_ELEMENTS)
+        if last.op is Ops.EXPAND or (last.op in GroupOp.Broadcastable and _size(last) != size):
             return True
-        reduced = reduced or reader.op is Ops.REDUCE
-        plain = plain or reader.op in GroupOp.ALU
+        if last.op in GroupOp.ALU and _followed(last, graph, _KEEPS_ELEMENTS).op is Ops.REDUCE:
+            reduced = True
+        else:
+            reduced = reduced or last.op is Ops.REDUCE
+            plain = plain or last.op in GroupOp.ALU
     return reduced and plain
+
+
+def _followed(x: UOp, graph: _Graph, through: Set[Ops]) -> UOp:
+    """`x`, or where it is one of `through` and of one reader only, what that leads to."""
+    size = _size(x)
+    for _ in range(_NEAR):
+        readers = graph.readers_of(x) if x.op in through and _size(x) == size else []
+        if len(readers) != 1:
+            break
+        (x,) = readers
+    return x
 
 
 def _only_computed_with(x: UOp, graph: _Graph) -> bool:
@@ -244,12 +257,13 @@ def _storable(x: UOp) -> bool:
     return static and x.device is not None and not x.dtype.is_weak and _size(x) != 1
 
 
-def _is_cut(x: UOp, graph: _Graph, row_bytes: int | None) -> bool:
-    """Whether a joint has storage in any case. `row_bytes`: what row kernels keep, None without them."""
+def _is_cut(x: UOp, graph: _Graph, stored: Set[UOp], row_bytes: int | None) -> bool:
+    """Whether a joint has storage in any case. `stored`: those before it that have. `row_bytes`: what row
+    kernels keep, None without them."""
     computes = x.op in GroupOp.Elementwise or x.op is Ops.REDUCE
     if not computes or not _storable(x) or not _wanted_differently(x, graph):
         return False
-    reduction = _last_reduction(x)
+    reduction = _last_reduction(x, graph, stored)
     if (
         reduction is None
         or _is_over_devices(reduction)
@@ -270,7 +284,11 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
     cuts: list[int] = []
     if graph.scan(order) and config.order != "memory":  # that order looks at all kernels at once
         row_bytes = config.row_bytes if config.fusion == "rows" else None
-        cuts = [i for i in graph.joints() if _is_cut(graph.values[i], graph, row_bytes)]
+        stored: set[UOp] = set()
+        for i in graph.joints():
+            if _is_cut(graph.values[i], graph, stored, row_bytes):
+                cuts.append(i)
+                stored.add(graph.values[i])
     kinds = {(a, b): graph.kind(a + 1, b + 1) for a, b in pairwise(cuts)}
     times = Counter(kind for kind, _ in kinds.values())
     segments: list[Segment] = []
