@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -145,3 +146,40 @@ def test_arguments_of_a_hand_written_kernel_are_storage() -> None:
         assert len(schedule.kernels) == 1 + extra
         assert schedule.kernels[-1].name == "add_by_hand"
         np.testing.assert_array_equal(rangeify.run(schedule)[0], want)
+
+
+def spread(slot: int, axis: int | None, devices: tuple[str, ...]) -> UOp:
+    """A parameter of (8, 8) that is cut along `axis`, or whole on every device."""
+    p = UOp.param(slot, dtypes.float32, (8, 8), devices)
+    return p.replace(arg=attrs.evolve(p.arg, axis=axis))
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("precompile", [False, True])
+def test_calls_of_sharded_values(n: int, precompile: bool) -> None:
+    """rangeify checklist 60, 77: bodies over parts, over parts and wholes, with all-reduces, with storage, nested."""
+    devices = tuple(f"cpu:{i}" for i in range(n))
+    a, b = array(8, 8), array(8, 8, seed=1)
+    values = {axis: (Tensor(a).shard(devices, axis), Tensor(b).shard(devices, axis)) for axis in (0, 1, None)}
+    for axis in (0, 1):
+        p, q, whole = spread(0, axis, devices), spread(1, axis, devices), spread(1, None, devices)
+        (x, y), w = values[axis], values[None][1]
+        double = (p * 2.0).call(x.uop, precompile=precompile).gettuple(0)
+        inner = (p + 1.0).call(q, precompile=precompile).gettuple(0)
+        cases = [
+            ((p * 2.0 + q).call(x.uop, y.uop, precompile=precompile), a * 2 + b),
+            ((p * 2.0 + whole).call(x.uop, w.uop, precompile=precompile), a * 2 + b),
+            ((p * 2.0).sum((0,)).call(x.uop, precompile=precompile), a.sum(0) * 2),
+            ((p * 2.0).sum((1,)).call(x.uop, precompile=precompile), a.sum(1) * 2),
+            (((p * 2.0).contiguous() + 1.0).call(x.uop, precompile=precompile), a * 2 + 1),
+            ((p + q).call(double, y.uop, precompile=precompile), a * 2 + b),
+            ((inner * p).call(x.uop, y.uop, precompile=precompile), (b + 1) * a),
+        ]
+        for call, want in cases:
+            schedule = rangeify.schedule(Tensor(call.gettuple(0)) + 1)
+            for order in (None, 1):
+                np.testing.assert_array_equal(rangeify.run(schedule, order=order)[0], want + 1)
+        with pytest.raises(ScheduleError, match=rf"arg 0 axis mismatch: {1 - axis} for {axis}"):
+            rangeify.schedule(
+                Tensor((p * 2.0).call(values[1 - axis][0].uop, precompile=precompile).gettuple(0))
+            )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from rangeify.errors import ScheduleError
-from rangeify.multi import DeviceLowering
+from rangeify.multi import DeviceLowering, device_counter
 from uopgraph import GroupOp, KernelInfo, Ops, UOp, strong_dtype
 
 
@@ -44,16 +44,42 @@ def _results(call: UOp, lowering: DeviceLowering) -> tuple[UOp, ...]:
     _check_arguments(body, arguments)
     if not call.arg.precompile:
         return _inlined(body, arguments, lowering)
-    outs = tuple(
-        lowering.alloc(_by_arguments(v, arguments), _device(v, arguments), "a call fills it")
-        for v in body.src
-    )
-    effects = []
-    for i, (out, value) in enumerate(zip(outs, body.src, strict=True), len(arguments)):
-        target = out.param_like(i)
-        effects.append(target.after(target.store(value.cast(strong_dtype(value.dtype)))))
+    outs, effects = [], []
+    for i, (value, local) in enumerate(zip(body.src, _on_each_device(body).src, strict=True), len(arguments)):
+        device = _device(value, arguments)
+        out = lowering.alloc(_part_of(_by_arguments(value, arguments)), device, "a call fills it")
+        target = _whole_of(out.param_like(i), value.axis)
+        effects.append(target.after(target.store(local.cast(strong_dtype(value.dtype)))))
+        outs.append(out)
     made = UOp.make_sink(*effects).call(*arguments, *outs, precompile=True, name=call.arg.name)
-    return tuple(out.after(made) for out in outs)
+    return tuple(_whole_of(out.after(made), value.axis) for out, value in zip(outs, body.src, strict=True))
+
+
+def _on_each_device(body: UOp) -> UOp:
+    """A body over what one device holds of the parameters that are spread over several."""
+    parts = {}
+    for p in body.toposort(enter_calls=False):
+        if p.op is Ops.PARAM and p.arg.axis is not None:
+            part = UOp.param(p.arg.slot, p.dtype, _part_of(p).shape, p.device)
+            parts[p] = _whole_of(part, p.arg.axis)
+    return body.substitute(parts, name="parts of parameters", walk=True) if parts else body
+
+
+def _part_of(value: UOp) -> UOp:
+    """Something of the shape and dtype of what one device holds of a value."""
+    axis, devices = value.axis, value.device
+    if axis is None or not isinstance(devices, tuple):
+        return value
+    shape = list(value.shape)
+    shape[axis] = shape[axis] // len(devices)
+    return UOp.const(0, value.dtype).expand(tuple(shape))
+
+
+def _whole_of(part: UOp, axis: int | None) -> UOp:
+    """The value of which each device holds a part, cut along `axis`; the value itself for None."""
+    if axis is None or not isinstance(part.device, tuple):
+        return part
+    return part.unshard(axis, device_counter(len(part.device)))
 
 
 def _by_arguments(value: UOp, arguments: tuple[UOp, ...]) -> UOp:

@@ -242,6 +242,16 @@ def _visit(x: UOp, sources: list[_Now], config: Config) -> _Now:
     raise UnsupportedError(f"{x.op.name} of a sharded value")
 
 
+def _arguments(call: UOp, arguments: Sequence[_Now]) -> list[UOp]:
+    """What one device passes to a call: parts of the sharded values, for a body over parts."""
+    shapes = {p.arg.slot: p.shape for p in call.src[0].toposort() if p.op is Ops.PARAM and p.arg.slot >= 0}
+    local = [a.value if isinstance(a, Sharded) else a for a in arguments]
+    for i, (given, part) in enumerate(zip(arguments, local, strict=True)):
+        if isinstance(given, Sharded) and shapes.get(i, part.shape) != part.shape:
+            raise UnsupportedError(f"a sharded argument of the call {call.arg.name or ''}".rstrip())
+    return local
+
+
 def localize(root: UOp, config: Config) -> _Now:
     """`root` as per-device code: a plain node, or the part of one device. Raises :class:`DeviceError` where
     items would change their device."""
@@ -249,10 +259,7 @@ def localize(root: UOp, config: Config) -> _Now:
     for x in root.toposort(enter_calls=False):
         entered = [s for s in x.src if s in now]
         if len(entered) < len(x.src):  # the body of a CALL
-            arguments = [now[s] for s in x.src[1:]]
-            if any(isinstance(a, Sharded) for a in arguments):
-                raise UnsupportedError(f"a sharded argument of the call {x.arg.name or ''}".rstrip())
-            now[x] = x.rebuild((x.src[0], *(a for a in arguments if isinstance(a, UOp))))
+            now[x] = x.rebuild((x.src[0], *_arguments(x, [now[s] for s in x.src[1:]])))
         else:
             now[x] = _visit(x, [now[s] for s in x.src], config)
     return now[root]
