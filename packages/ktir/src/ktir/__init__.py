@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ktir.dialects.builtin import Module
     from ktir.editor import EditError, EditOp, Editor, edit
     from ktir.errors import (
+        DeclarationError,
         Diagnostic,
         KtirError,
         Note,
@@ -54,6 +55,7 @@ _HOMES = {
     "BlockArgument": "ktir.ir",
     "ConstantBuffer": "ktir.interface",
     "Context": "ktir.context",
+    "DeclarationError": "ktir.errors",
     "Diagnostic": "ktir.errors",
     "Dialect": "ktir.context",
     "EditError": "ktir.editor",
@@ -116,6 +118,7 @@ __all__ = [
     "BlockArgument",
     "ConstantBuffer",
     "Context",
+    "DeclarationError",
     "Diagnostic",
     "Dialect",
     "EditError",

@@ -28,6 +28,7 @@ from ktir.attributes import (
     TypeAttr,
     UnitAttr,
 )
+from ktir.errors import DeclarationError
 from ktir.ir import Operation, Region, Value
 from ktir.opdef import (
     OPERAND_SEGMENTS,
@@ -103,13 +104,13 @@ _TOKEN = re.compile(
 
 
 class _FormatReader:
-    """Reads a format string; ValueError for a mistake in a declaration."""
+    """Reads a format string; `DeclarationError` for a mistake."""
 
     def __init__(self, text: str, definition: OpDef) -> None:
         self.definition = definition
         self.tokens = list(_TOKEN.finditer(text))
         if "".join(m.group(0) for m in self.tokens).strip() != text.strip():
-            raise ValueError(f"{definition.name}: malformed assembly format {text!r}")
+            raise DeclarationError(definition.name, f"malformed assembly format {text!r}")
         self.position = 0
         self.kinds = {d.name: "operand" for d in definition.operands}
         self.kinds |= {d.name: "attribute" for d in definition.attributes}
@@ -123,7 +124,24 @@ class _FormatReader:
 
     def need(self, text: str) -> None:
         if not self.punct(text):
-            raise ValueError(f"{self.definition.name}: expected {text!r} in assembly format")
+            raise DeclarationError(self.definition.name, f"expected {text!r} in assembly format")
+
+    def next(self) -> re.Match[str]:
+        if self.position == len(self.tokens):
+            raise DeclarationError(self.definition.name, "assembly format ends within parentheses")
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def whole(self) -> tuple[Element, ...]:
+        elements, anchor = self.elements()
+        if self.position < len(self.tokens) or anchor is not None:
+            what = (
+                "a parenthesis that nothing opens"
+                if anchor is None
+                else f"an anchor on ${anchor} outside a group"
+            )
+            raise DeclarationError(self.definition.name, f"{what} in assembly format")
+        return elements
 
     def elements(self) -> tuple[tuple[Element, ...], str | None]:
         found: list[Element] = []
@@ -137,7 +155,7 @@ class _FormatReader:
                 found.append(Literal(literal.strip()))
             elif (name := token.group("variable")) is not None:
                 if name not in self.kinds:
-                    raise ValueError(f"{self.definition.name}: unknown ${name} in assembly format")
+                    raise DeclarationError(self.definition.name, f"unknown ${name} in assembly format")
                 found.append(Variable(name, self.kinds[name]))
                 if token.group("anchor"):
                     anchor = name
@@ -146,7 +164,9 @@ class _FormatReader:
             elif token.group("punct") == "(":
                 found.append(self.group())
             else:
-                raise ValueError(f"{self.definition.name}: unexpected {token.group(0)!r} in assembly format")
+                raise DeclarationError(
+                    self.definition.name, f"unexpected {token.group(0).strip()!r} in assembly format"
+                )
         return tuple(found), anchor
 
     def group(self) -> OptionalGroup:
@@ -159,7 +179,7 @@ class _FormatReader:
             self.need(")")
         self.need("?")
         if anchor is None:
-            raise ValueError(f"{self.definition.name}: optional group without anchor")
+            raise DeclarationError(self.definition.name, "optional group without anchor")
         return OptionalGroup(elements, anchor, otherwise)
 
     def directive(self, word: str) -> Element:
@@ -169,24 +189,25 @@ class _FormatReader:
             case "functional-type":
                 self.need("(")
                 while not self.punct(")"):
-                    self.position += 1
+                    self.next()
                 return FunctionalType()
             case "type" | "stripped-type":
                 self.need("(")
-                token = self.tokens[self.position]
-                self.position += 1
+                token = self.next()
                 self.need(")")
                 return TypeOf(token.group("variable") or token.group("word"), word != "type")
             case _:
-                raise ValueError(f"{self.definition.name}: unknown directive {word!r}")
+                raise DeclarationError(self.definition.name, f"unknown directive {word!r}")
 
 
 @cache
 def compile_format(definition: OpDef) -> tuple[Element, ...]:
-    """The elements of a declared format.  A cache keyed by the (immutable) definition."""
+    """The elements of a declared format.  A cache keyed by the (immutable) definition.
+
+    Raises `DeclarationError` for a mistake in the format.
+    """
     assert definition.assembly is not None
-    elements, _ = _FormatReader(definition.assembly, definition).elements()
-    return elements
+    return _FormatReader(definition.assembly, definition).whole()
 
 
 # -- parsing

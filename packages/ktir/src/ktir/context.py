@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ktir.attribute import Attribute
-from ktir.errors import KtirError
+from ktir.errors import DeclarationError, KtirError
 from ktir.ir import Operation
+from ktir.opdef import OpDef
 from ktir.types import Type
 
 if TYPE_CHECKING:
@@ -47,13 +49,21 @@ class Context:
         self._attributes: dict[str, type[Attribute]] = {}
         self._types: dict[str, type[Type]] = {}
         for dialect in dialects(proposed):
-            self.register(dialect)
+            self._add(dialect)
         if installed:
             for entry in _installed_entries():
                 entry.load()(self)
 
     def register(self, dialect: Dialect) -> None:
-        """Add a dialect; KtirError if another one has taken the name."""
+        """Add a dialect.
+
+        Raises `KtirError` if another one has taken the name, `DeclarationError` for what is declared wrongly.
+        """
+        if self._dialects.get(dialect.name) != dialect:
+            _check(dialect)
+        self._add(dialect)
+
+    def _add(self, dialect: Dialect) -> None:
         known = self._dialects.get(dialect.name)
         if known is not None:
             if known == dialect:
@@ -83,6 +93,28 @@ class Context:
     def type(self, mnemonic: str) -> type[Type] | None:
         """The class registered for ``dialect.mnemonic``."""
         return self._types.get(mnemonic)
+
+
+def _check(dialect: Dialect) -> None:
+    """`DeclarationError` for the first mistake in the declaration of a dialect."""
+    from ktir.assembly import compile_format
+
+    if re.fullmatch(r"[A-Za-z_][\w$]*", dialect.name) is None:
+        raise DeclarationError(repr(dialect.name), "a dialect is named by one word")
+    seen: set[str] = set()
+    for op in dialect.operations:
+        definition = vars(op).get("definition")
+        if not isinstance(definition, OpDef):
+            raise DeclarationError(dialect.name, f"class {op.__name__} is not declared with @operation")
+        if definition.dialect != dialect.name:
+            raise DeclarationError(
+                definition.name, f"an operation of dialect '{dialect.name}' has its name in front"
+            )
+        if definition.name in seen:
+            raise DeclarationError(definition.name, "two classes of the dialect have this name")
+        seen.add(definition.name)
+        if definition.assembly is not None:
+            compile_format(definition)
 
 
 @cache

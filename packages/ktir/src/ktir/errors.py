@@ -97,6 +97,14 @@ class UnsupportedError(KtirError):
         super().__init__(str(Diagnostic(message, location)))
 
 
+class DeclarationError(KtirError, ValueError):
+    """An operation class or a dialect is declared wrongly; `subject` is its name."""
+
+    def __init__(self, subject: str, message: str) -> None:
+        self.subject = subject
+        super().__init__(f"{subject}: {message}")
+
+
 class RewriteLimitError(KtirError):
     """A rewrite driver did not reach a fixed point within its bound; `limit` is the bound that was hit."""
 

@@ -17,6 +17,7 @@ Several variadic groups use ``operandSegmentSizes`` / ``resultSegmentSizes`` as 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
@@ -26,7 +27,7 @@ import attrs
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr
 from ktir.constraints import ANY, Constraint, Restriction
-from ktir.errors import Diagnostic, finding
+from ktir.errors import DeclarationError, Diagnostic, finding
 from ktir.ir import Operation, OpResult, Region, Value
 from ktir.types import Type
 
@@ -289,7 +290,7 @@ def _spanned(values: tuple[V, ...], span: tuple[int, int | None]) -> tuple[V, ..
 
 
 def _set_spans(declared: dict[str, _Declared], groups: Sequence[OperandDef | ResultDef], owner: str) -> None:
-    """Note where groups stand.  ValueError if a descriptor that two classes share stands in two places."""
+    """Note where groups stand.  `DeclarationError` if two classes share a descriptor that has two places."""
     if sum(group.arity is not Arity.ONE for group in groups) > 1:
         return
     loose = next((i for i, group in enumerate(groups) if group.arity is not Arity.ONE), len(groups))
@@ -297,7 +298,9 @@ def _set_spans(declared: dict[str, _Declared], groups: Sequence[OperandDef | Res
         span = (position, None if position < loose else len(groups) - position - 1)
         known = declared[group.name].span
         if known is not None and known != span:
-            raise ValueError(f"{owner}: declare '{group.name}' again, it stands elsewhere in another class")
+            raise DeclarationError(
+                owner, f"declare '{group.name}' again, it stands elsewhere in another class"
+            )
         declared[group.name].span = span
 
 
@@ -515,6 +518,35 @@ def _collect(cls: type[Operation]) -> dict[str, _Declared]:
     return found
 
 
+_NAME = re.compile(r"[A-Za-z_][\w$]*(\.[\w$-]+)+")
+_USED = re.compile(r"(type\()?\$(\w+)")
+
+
+def _mistakes(definition: OpDef) -> Iterator[str]:
+    """What is wrong with a declaration, as far as that is cheap to tell; `compile_format` finds the rest."""
+    if _NAME.fullmatch(definition.name) is None:
+        yield "an operation is named 'dialect.operation'"
+    if definition.assembly is None:
+        return
+    operands, results, attributes, regions = (
+        [d.name for d in group]
+        for group in (definition.operands, definition.results, definition.attributes, definition.regions)
+    )
+    values, parts = operands + results, operands + attributes + regions
+    used = set(_USED.findall(definition.assembly))
+    for prefix, name in sorted(used):
+        known = values if prefix else parts
+        if name not in known:
+            what = "operand or result" if prefix else "operand, attribute or region"
+            listed = ", ".join(known) or "none"
+            yield f"assembly format names ${name}, but there is no such {what}; known: {listed}"
+    for name in operands + regions:
+        if ("", name) not in used:
+            yield f"assembly format leaves out ${name}"
+    if "attr-dict" not in definition.assembly:
+        yield "assembly format has no attr-dict"
+
+
 def operation(
     name: str,
     *,
@@ -524,7 +556,7 @@ def operation(
     implicit_terminator: Callable[[], Operation] | None = None,
     successors: int = 0,
 ) -> Callable[[type[O]], type[O]]:
-    """Declare an operation class; see the module's docstring.
+    """Declare an operation class; see the module's docstring.  Raises `DeclarationError` for a mistake.
 
     `parents` restricts the parent operation; `implicit_terminator` makes the operand-less terminator that the
     text may leave out; `successors` is the number of blocks it branches to.
@@ -584,6 +616,8 @@ def operation(
             successors,
             (cls.__doc__ or "").strip().split("\n")[0],
         )
+        for message in _mistakes(definition):
+            raise DeclarationError(name, message)
         # Most classes add no fields: they inherit everything that attrs makes, and importing stays fast.
         adds_fields = any(
             "ClassVar" not in str(kind) for kind in vars(cls).get("__annotations__", {}).values()

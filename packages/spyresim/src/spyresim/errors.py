@@ -27,6 +27,7 @@ __all__ = [
     "ExecutionFault",
     "HostMemoryFault",
     "LiveBytes",
+    "MeaningError",
     "MemoryFault",
     "MisalignedFault",
     "OutOfRangeFault",
@@ -128,6 +129,17 @@ class UnsupportedError(SpyresimError):
 
     def __str__(self) -> str:
         return _located(f"unsupported: {self.what}", self.site)
+
+
+@frozen(str=False)
+class MeaningError(SpyresimError, ValueError):
+    """The table of meanings is extended wrongly; `operation` is the name of the operation."""
+
+    operation: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.message}"
 
 
 @frozen(str=False)

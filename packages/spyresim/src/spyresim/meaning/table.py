@@ -17,7 +17,7 @@ from ktir.attributes import EMPTY_DICT
 from ktir.ir import Operation
 from ktir.machine import F16Format
 from ktir.types import FloatType, TensorType, Type, element_or_self
-from spyresim.errors import NOWHERE, Site, SpyresimError, UnsupportedError
+from spyresim.errors import NOWHERE, MeaningError, Site, SpyresimError, UnsupportedError
 from spyresim.meaning.formats import Array, FloatFormat, float_format, held_dtype
 
 __all__ = [
@@ -70,10 +70,21 @@ _BY_NAME: dict[str, Meaning] = {}
 _BY_CLASS: dict[type[Operation], Meaning] = {}
 
 
-def meaning(*classes: type[Operation]) -> Callable[[Meaning], Meaning]:
-    """Decorator: the function is the meaning of these operation classes."""
+def meaning(*classes: type[Operation], replace: bool = False) -> Callable[[Meaning], Meaning]:
+    """Decorator: the function is the meaning of these operation classes.
+
+    Raises `MeaningError` if one of them has a meaning (with `replace`: if it has none) or is no operation.
+    """
+    if not classes:
+        raise MeaningError("meaning", "names no operation class")
+    for op_class in classes:
+        if not (isinstance(op_class, type) and hasattr(op_class, "definition")):
+            raise MeaningError(
+                getattr(op_class, "__name__", repr(op_class)), "is no declared operation class"
+            )
 
     def register(function: Meaning) -> Meaning:
+        _check([op_class.definition.name for op_class in classes], function, replace)
         for op_class in classes:
             _BY_CLASS[op_class] = function
             _BY_NAME[op_class.definition.name] = function
@@ -82,14 +93,30 @@ def meaning(*classes: type[Operation]) -> Callable[[Meaning], Meaning]:
     return register
 
 
-def instruction(name: str) -> Callable[[Meaning], Meaning]:
-    """Decorator: the function is the meaning of a device instruction that no scalar operation has."""
+def instruction(name: str, replace: bool = False) -> Callable[[Meaning], Meaning]:
+    """Decorator: the function is the meaning of a device instruction that no scalar operation has.
+
+    Raises `MeaningError` if there is one of that name (with `replace`: if there is none).
+    """
 
     def register(function: Meaning) -> Meaning:
+        _check([name], function, replace)
         _BY_NAME[name] = function
         return function
 
     return register
+
+
+def _check(names: Sequence[str], function: Meaning, replace: bool) -> None:
+    """`MeaningError` before anything changes; the same function twice is no mistake."""
+    if not callable(function):
+        raise MeaningError(names[0], f"means {function!r}, which is no function of a Call")
+    for name in names:
+        known = _BY_NAME.get(name)
+        if known is not None and known is not function and not replace:
+            raise MeaningError(name, "has a meaning; replace=True replaces it")
+        if known is None and replace:
+            raise MeaningError(name, "has no meaning that could be replaced")
 
 
 def has_meaning(key: str | type[Operation]) -> bool:
@@ -203,6 +230,8 @@ def _apply(function: Meaning, call: Call, dtypes: tuple[np.dtype[np.generic], ..
     if len(results) != len(call.result_types):
         raise SpyresimError(f"'{call.name}' gives {len(results)} results, not {len(call.result_types)}")
     for array, expected, type in zip(results, dtypes, call.result_types, strict=True):
+        if not isinstance(array, np.ndarray | np.generic):
+            raise SpyresimError(f"'{call.name}' gives {array!r} for {type}, not an array of {expected}")
         if array.dtype != expected:
             raise SpyresimError(f"'{call.name}' gives {array.dtype} for {type}, not {expected}")
     return results
