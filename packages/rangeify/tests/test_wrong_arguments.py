@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -168,9 +169,16 @@ def test_functions_of_the_standard(name: str, function: Callable[..., Any]) -> N
 
 OPERATORS = [n for n in vars(Tensor) if n.startswith("__") and callable(getattr(Tensor, n))]
 #: Python's own names, and what is checked by Python before it gets there.
-PYTHONS = {"__init__", "__hash__", "__len__", "__repr__", "__array__", "__dlpack__", "__dlpack_device__"} | {
-    *("__bool__", "__int__", "__float__", "__index__", "__module__", "__slots__", "__doc__", "__weakref__")
-}
+PYTHONS = {
+    "__init__",
+    "__getattr__",
+    "__hash__",
+    "__len__",
+    "__repr__",
+    "__array__",
+    "__dlpack__",
+    "__dlpack_device__",
+} | {*("__bool__", "__int__", "__float__", "__index__", "__module__", "__slots__", "__doc__", "__weakref__")}
 
 
 def test_methods_of_tensors() -> None:
@@ -220,6 +228,28 @@ def test_what_errors_say(call: Callable[[Tensor], object], text: str) -> None:
     with pytest.raises(rangeify.RangeifyError) as caught:
         call(Tensor(MATRIX))
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            functools.partial(getattr, MATRIX, name)
+            for name in ("backward", "grad", "requires_grad", "nonzero", "unique", "imag")
+        ),
+        lambda: MATRIX[MATRIX > 2],
+        lambda: Tensor(np.ones(2, np.complex64)),
+        lambda: MATRIX.cast("complex64"),
+        lambda: MATRIX.to("disk:/tmp/x"),
+        lambda: Tensor([1.0], device="DISK"),
+        lambda: MATRIX.shard(("disk:0", "disk:1"), 0),
+    ],
+)
+def test_what_is_out_of_scope_says_so(call: Callable[[], object]) -> None:
+    with pytest.raises(
+        rangeify.UnsupportedError, match=r"unsupported: (Tensor\.|reading|dtype complex|the disk)"
+    ):
+        call()
 
 
 def test_kinds_of_errors() -> None:

@@ -16,6 +16,10 @@ class UnsupportedError(RangeifyError, NotImplementedError):
         self.where = where
 
 
+class MissingNameError(UnsupportedError, AttributeError):
+    """An attribute that is not there on purpose; ``what`` says why."""
+
+
 class UnsupportedDtype(UnsupportedError):
     """A dtype that the target cannot store. ``tensor`` names the tensor, ``dtype`` the dtype."""
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from rangeify.errors import DeviceError, DTypeError, ShapeError, UnsupportedDtype
+from rangeify.errors import DeviceError, DTypeError, ShapeError, UnsupportedDtype, UnsupportedError
 from uopgraph import Device, DType, Ops, UOp, dtypes
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -23,6 +23,8 @@ Array: TypeAlias = npt.NDArray[Any]
 DEFAULT_DEVICE: Final = "cpu"
 
 _DEVICE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(:[0-9]+)?")
+
+_FILES: Final = ("disk", "file", "npy")
 
 _data: Final[WeakKeyDictionary[UOp, Array]] = WeakKeyDictionary()
 #: The same for a BUFFER on several devices: an array for each of them.
@@ -102,7 +104,10 @@ def as_array(value: Any) -> Array:
 
 def device_name(name: object) -> str:
     """A device: a kind like ``cpu``, or one of several of a kind like ``cpu:1``. Which kinds there are is
-    known where a schedule is executed; the NumPy executor runs all. Raises :class:`DeviceError`."""
+    known where a schedule is executed; the NumPy executor runs all. Raises :class:`DeviceError`, and
+    :class:`UnsupportedError` for what is a file rather than a device."""
+    if isinstance(name, str) and name.lower().partition(":")[0] in _FILES:
+        raise UnsupportedError(f"the disk-like device {name!r}")
     if not isinstance(name, str) or not _DEVICE.fullmatch(name):
         raise DeviceError(f"a device is named like 'cpu' or 'cpu:1', not {name!r}", ())
     return name

@@ -21,6 +21,7 @@ from rangeify.errors import (
     AssignError,
     DeviceError,
     DTypeError,
+    MissingNameError,
     ShapeError,
     UnsupportedDtype,
     UnsupportedError,
@@ -41,6 +42,15 @@ TensorLike: TypeAlias = "Tensor | bool | int | float | npt.ArrayLike"
 _DEFAULTS: Final = {np.dtype(np.int64): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.float32)}
 
 _serial: Final = itertools.count()
+#: What other libraries have and a Tensor has not, with the reason.
+_MISSING: Final = {
+    **dict.fromkeys(
+        ("backward", "grad", "gradient", "requires_grad", "requires_grad_"), "autograd is out of scope"
+    ),
+    **dict.fromkeys(("masked_select", "nonzero", "unique"), "the shape of its result depends on data"),
+    **dict.fromkeys(("conj", "imag", "real"), "complex dtypes are out of scope"),
+}
+
 #: Every live Tensor, so that realising one lets all others that hold the same value read its storage.
 _live: Final[WeakValueDictionary[int, Tensor]] = WeakValueDictionary()
 
@@ -167,6 +177,13 @@ class Tensor:
     def size(self) -> int:
         """The number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    if not TYPE_CHECKING:  # a type checker knows what there is
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _MISSING:
+                raise MissingNameError(f"Tensor.{name}: {_MISSING[name]}")
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
 
     def __len__(self) -> int:
         if not self.shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rangeify.errors import UnsupportedError
+from rangeify.errors import MissingNameError
 
 _DATA: Final = "the shape of its result depends on data"
 _COMPLEX: Final = "complex dtypes are out of scope"
@@ -34,10 +34,6 @@ MISSING_LINALG: Final[dict[str, str]] = dict.fromkeys(
     ),
     _SOLVER,
 )
-
-
-class MissingNameError(UnsupportedError, AttributeError):
-    """A name of the standard that is not there; ``what`` says why."""
 
 
 def missing(module: str, name: str, reasons: dict[str, str]) -> AttributeError:
