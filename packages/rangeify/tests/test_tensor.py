@@ -336,3 +336,26 @@ def test_storage_without_contents() -> None:
         (x * 2).numpy()
     x[...] = 4
     np.testing.assert_array_equal(x.numpy(), np.full((3, 2), 4))
+
+
+@pytest.mark.parametrize("to", ["uint8", "int16", "float32", "int32", "uint64", "float64", "int64"])
+@pytest.mark.parametrize("kind", ["constant", "one element", "data", "expression", "counter"])
+def test_bit_casts(kind: str, to: str) -> None:
+    """To every item size, of what is computed by kernels and of what has no storage, as one value and as a part."""
+    x, a = {
+        "constant": lambda: (Tensor.full((3, 4), -5), np.full((3, 4), -5, np.int32)),
+        "one element": lambda: (Tensor.full((1, 2), 7), np.full((1, 2), 7, np.int32)),
+        "data": lambda: (Tensor(np.arange(8).reshape(2, 4)), np.arange(8).reshape(2, 4)),
+        "expression": lambda: (
+            Tensor(np.arange(8, dtype=np.float32)) * 3,
+            np.arange(8, dtype=np.float32) * 3,
+        ),
+        "counter": lambda: (Tensor.arange(6), np.arange(6, dtype=np.int32)),
+    }[kind]()
+    want = a.view(to)
+    for got in (x.bitcast(to), x.bitcast(to)[..., 1:]):
+        np.testing.assert_array_equal(rangeify.run(rangeify.schedule(got))[0], want)
+        np.testing.assert_array_equal(got.numpy(), want)
+        want = want[..., 1:]
+    again = x.bitcast(to).bitcast("uint8").bitcast(to)
+    np.testing.assert_array_equal(again.contiguous().numpy(), a.view(to))

@@ -130,6 +130,14 @@ FUNCTIONS: Final[dict[Ops, _Function]] = {
 }
 
 
+def _bit_cast(array: Array, target: np.dtype[Any]) -> Array:
+    """The same bytes; another item size rescales the last axis."""
+    shape = array.shape
+    if target.itemsize != array.dtype.itemsize:
+        shape = (*shape[:-1], shape[-1] * array.dtype.itemsize // target.itemsize)
+    return np.ascontiguousarray(array).view(target).reshape(shape)
+
+
 def apply(node: UOp, operands: list[Array]) -> Array:
     """The value of the element-wise operation `node` on arrays that broadcast together."""
     target = host_dtype(node.dtype)
@@ -137,7 +145,7 @@ def apply(node: UOp, operands: list[Array]) -> Array:
         case Ops.CAST:
             return operands[0].astype(target)
         case Ops.BITCAST:
-            return np.ascontiguousarray(operands[0]).view(target).reshape(operands[0].shape)
+            return _bit_cast(operands[0], target)
     function = FUNCTIONS.get(node.op)
     if function is None:
         raise UnsupportedError(f"execution of {node.op.name}")
