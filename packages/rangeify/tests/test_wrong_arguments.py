@@ -167,7 +167,8 @@ def test_functions_of_the_standard(name: str, function: Callable[..., Any]) -> N
         assert_own(call, f"{name}({call.__name__}=)")
 
 
-OPERATORS = [n for n in vars(Tensor) if n.startswith("__") and callable(getattr(Tensor, n))]
+METHODS = {n: m for c in Tensor.__mro__[1::-1] for n, m in vars(c).items()}
+OPERATORS = [n for n in METHODS if n.startswith("__") and callable(getattr(Tensor, n))]
 #: Python's own names, and what is checked by Python before it gets there.
 PYTHONS = {
     "__init__",
@@ -184,7 +185,7 @@ PYTHONS = {
 def test_methods_of_tensors() -> None:
     """rangeify checklist 82."""
     right = {**RIGHT, "other": MATRIX, "then": MATRIX, "otherwise": MATRIX}
-    for name, method in vars(Tensor).items():
+    for name, method in METHODS.items():
         if (name.startswith("_") and name not in OPERATORS) or name in PYTHONS - {"__init__"}:
             continue
         if isinstance(method, classmethod):

@@ -9,37 +9,38 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, cast
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
+from rangeify.arithmetic import Arithmetic
 from rangeify.errors import (
     ArgumentError,
     AssignError,
     DeviceError,
-    DTypeError,
     MissingNameError,
     ShapeError,
-    UnsupportedDtype,
     UnsupportedError,
 )
+from rangeify.operands import (
+    DTypeLike,
+    as_dtype,
+    as_node,
+    device_names,
+    mask_of,
+    operand,
+    sizes_of,
+)
 from rangeify.overwriting import cuts_shards, overwritten
-from rangeify.promotion import common_dtype, convert, promote
+from rangeify.promotion import convert, promote
 from rangeify.signatures import checked_methods
-from uopgraph import DType, Ops, UOp, dtypes, strong_dtype
-from uopgraph.movement_sugar import flatten_args
+from uopgraph import Ops, UOp, dtypes, strong_dtype
 
 if TYPE_CHECKING:
     from rangeify.gather import ArrayKey
-
-DTypeLike: TypeAlias = DType | str | npt.DTypeLike
-TensorLike: TypeAlias = "Tensor | bool | int | float | npt.ArrayLike"
-
-#: What NumPy makes of nested lists of Python numbers, and what they are here.
-_DEFAULTS: Final = {np.dtype(np.int64): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.float32)}
 
 _serial: Final = itertools.count()
 #: What other libraries have and a Tensor has not, with the reason.
@@ -60,39 +61,8 @@ def live_tensors() -> list[Tensor]:
     return [t for _, t in sorted(_live.items())]
 
 
-def as_dtype(dtype: DTypeLike) -> DType:
-    """A dtype given as a :class:`uopgraph.DType`, by its name, or as a NumPy dtype.
-
-    Raises :class:`DTypeError` for what is none of these."""
-    if isinstance(dtype, DType):
-        return dtype
-    if isinstance(dtype, str):
-        return storage.named_dtype(dtype)
-    if not isinstance(dtype, np.dtype | type):
-        raise DTypeError(f"a dtype is a uopgraph.DType, its name or a NumPy dtype, not {dtype!r}")
-    try:
-        return storage.dtype_of(np.dtype(dtype))
-    except (TypeError, UnsupportedDtype):
-        raise DTypeError(f"no dtype of numbers: {dtype!r}") from None
-
-
-def _as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
-    if isinstance(value, Tensor):
-        value = value.uop
-    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
-        return UOp.const(value, dtype)
-    if not isinstance(value, UOp):
-        array = storage.as_array(value)
-        if isinstance(value, list | tuple) and array.dtype in _DEFAULTS:
-            array = array.astype(_DEFAULTS[array.dtype])
-        value = storage.from_array(array, device or storage.DEFAULT_DEVICE)
-    elif device is not None and value.device is not None and value.device != device:
-        value = value.copy_to_device(device)
-    return value if dtype is None else convert(value, dtype)
-
-
 @checked_methods
-class Tensor:
+class Tensor(Arithmetic):
     """A lazy N-dimensional array.
 
     `data` is an array or nested list (copied), a Python number (a constant without a committed width),
@@ -100,12 +70,12 @@ class Tensor:
     NumPy. Operators build nodes; ``==`` and ``!=`` are element-wise.
     """
 
-    __slots__ = ("__weakref__", "_base", "_key", "_serial", "_uop")
+    __slots__ = ("__weakref__", "_base", "_key", "_serial")
     __array_priority__ = 1000.0
 
     def __init__(self, data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         place = None if device is None else storage.device_name(device)
-        self._uop = _as_node(data, None if dtype is None else as_dtype(dtype), place)
+        self._uop = as_node(data, None if dtype is None else as_dtype(dtype), place)
         _ = self._uop.shape_or_none  # shapes that do not fit are refused here, where they were written
         self._base: Tensor | ref[Tensor] | None = None
         self._key: Any = None
@@ -115,15 +85,13 @@ class Tensor:
     # facts ----------------------------------------------------------------------------------------
 
     @property
-    def uop(self) -> UOp:
-        """The graph node of the present value."""
-        return self._uop
-
-    @property
     def has_storage(self) -> bool:
         """Whether the value is stored (made from data, realised, or a part of it written) rather than an
         expression."""
         return self._uop.has_buffer_identity(after_ok=True)
+
+    def _made(self, node: UOp) -> Self:
+        return type(self)(node)
 
     def rebind(self, uop: UOp) -> None:
         """Let this Tensor stand for another node of the same value; used when a value gets storage."""
@@ -133,18 +101,9 @@ class Tensor:
     def shape(self) -> tuple[int, ...]:
         return cast("tuple[int, ...]", self._uop.shape)
 
-    @property
-    def dtype(self) -> DType:
-        return self._uop.dtype
-
-    @property
-    def device(self) -> Any:
-        """The device string; None for a constant."""
-        return self._uop.device
-
     def to(self, device: str | Sequence[str]) -> Tensor:
         """The same value on another device, or whole on each of several; a constant is everywhere."""
-        target = storage.device_name(device) if isinstance(device, str) else _several(device)
+        target = storage.device_name(device) if isinstance(device, str) else device_names(device)
         if self.device is None or (self.device == target and self._uop.axis is None):
             return Tensor(self._uop)
         return Tensor(self._uop.copy_to_device(target))
@@ -154,7 +113,7 @@ class Tensor:
 
         The size of the axis must be a multiple of the number of devices (:class:`DeviceError`).
         """
-        devices = _several(devices)
+        devices = device_names(devices)
         if len(devices) == 1:
             return self.to(devices[0])
         if axis is None:
@@ -204,7 +163,7 @@ class Tensor:
     ) -> Self:
         """A constant of a shape; it has no storage and no device."""
         node = UOp.const(value, strong_dtype(dtypes.from_py(value)) if dtype is None else as_dtype(dtype))
-        sizes = _sizes(shape)
+        sizes = sizes_of(shape)
         return cls(node.expand(sizes) if sizes else node)
 
     @classmethod
@@ -219,248 +178,25 @@ class Tensor:
 
         Running a schedule that reads it without an array raises :class:`rangeify.InputError`.
         """
-        return cls(storage.new_buffer(_sizes(*shape), as_dtype(dtype), storage.device_name(device)))
+        return cls(storage.new_buffer(sizes_of(*shape), as_dtype(dtype), storage.device_name(device)))
 
     @classmethod
     def arange(cls, n: int, dtype: DTypeLike = dtypes.default_int) -> Self:
         """The numbers 0 ... n - 1, computed from indices where they are used: no storage, no loop."""
         from rangeify.reduction import arange
 
-        _sizes(n)
+        sizes_of(n)
         return cls(convert(arange(n), as_dtype(dtype)))
 
     @classmethod
     def zeros(cls, *shape: int | Sequence[int], dtype: DTypeLike = dtypes.default_float) -> Self:
         """A constant 0 of a shape."""
-        return cls.full(_sizes(*shape), 0, dtype)
+        return cls.full(sizes_of(*shape), 0, dtype)
 
     @classmethod
     def ones(cls, *shape: int | Sequence[int], dtype: DTypeLike = dtypes.default_float) -> Self:
         """A constant 1 of a shape."""
-        return cls.full(_sizes(*shape), 1, dtype)
-
-    # element-wise ---------------------------------------------------------------------------------
-
-    def _unary(self, op: Ops) -> Tensor:
-        node = self._uop
-        if not node.dtype.is_float and op not in _KEEPS_INTEGERS:
-            node = convert(node, dtypes.default_float)
-        elif not node.dtype.is_float:
-            return self
-        return Tensor(node.alu(op))
-
-    def _binary(self, op: Ops, other: Any, swap: bool = False) -> Tensor:
-        if not _is_operand(other):
-            return NotImplemented  # type: ignore[no-any-return]
-        nodes = (
-            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
-        )
-        a, b = promote(*nodes)
-        return Tensor(a.alu(op, b))
-
-    def __add__(self, other: Any) -> Tensor:
-        return self._binary(Ops.ADD, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return self._binary(Ops.ADD, other, swap=True)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return self._binary(Ops.MUL, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return self._binary(Ops.MUL, other, swap=True)
-
-    def _difference(self, other: Any, swap: bool) -> Tensor:
-        if not _is_operand(other):
-            return NotImplemented  # type: ignore[no-any-return]
-        nodes = (
-            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
-        )
-        a, b = promote(*nodes)
-        if a.dtype is dtypes.bool:
-            raise UnsupportedError("subtraction of bool tensors: use ^")
-        return Tensor(a - b)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return self._difference(other, swap=False)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return self._difference(other, swap=True)
-
-    def _quotient(self, other: Any, swap: bool) -> Tensor:
-        if not _is_operand(other):
-            return NotImplemented  # type: ignore[no-any-return]
-        nodes = (
-            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
-        )
-        dtype = common_dtype(*nodes)
-        if not dtype.is_float:
-            dtype = dtypes.default_float
-        a, b = (convert(n, dtype) for n in nodes)
-        return Tensor(a.alu(Ops.FDIV, b))
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return self._quotient(other, swap=False)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return self._quotient(other, swap=True)
-
-    def _integral(self, op: Ops, other: Any, swap: bool) -> Tensor:
-        if _is_operand(other):
-            dtype = common_dtype(self._uop, _operand(other, self.device))
-            if dtype.is_float:
-                raise UnsupportedError(f"{op.name} of {dtype.name} tensors")
-        return self._binary(op, other, swap)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return self._integral(Ops.FLOORDIV, other, swap=False)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return self._integral(Ops.FLOORDIV, other, swap=True)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return self._integral(Ops.FLOORMOD, other, swap=False)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return self._integral(Ops.FLOORMOD, other, swap=True)
-
-    def __and__(self, other: Any) -> Tensor:
-        return self._integral(Ops.AND, other, swap=False)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return self._integral(Ops.AND, other, swap=True)
-
-    def __or__(self, other: Any) -> Tensor:
-        return self._integral(Ops.OR, other, swap=False)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return self._integral(Ops.OR, other, swap=True)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return self._integral(Ops.XOR, other, swap=False)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return self._integral(Ops.XOR, other, swap=True)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return self._binary(Ops.CMPLT, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return self._binary(Ops.CMPLT, other, swap=True)
-
-    def _ordered(self, other: Any, swap: bool) -> Tensor:
-        if not _is_operand(other):
-            return NotImplemented  # type: ignore[no-any-return]
-        nodes = (
-            (_operand(other, self.device), self._uop) if swap else (self._uop, _operand(other, self.device))
-        )
-        a, b = promote(*nodes)
-        return Tensor(a <= b)
-
-    def __le__(self, other: Any) -> Tensor:
-        return self._ordered(other, swap=False)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return self._ordered(other, swap=True)
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        different = self._binary(Ops.CMPNE, other)
-        return different if different is NotImplemented else ~different
-
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return self._binary(Ops.CMPNE, other)
-
-    def __neg__(self) -> Tensor:
-        if self.dtype is dtypes.bool:
-            raise UnsupportedError("negation of a bool tensor: use ~")
-        return Tensor(-self._uop)
-
-    def __pos__(self) -> Tensor:
-        return self
-
-    def __invert__(self) -> Tensor:
-        if self.dtype.is_float:
-            raise UnsupportedError(f"bitwise not of a {self.dtype.name} tensor")
-        return Tensor(~self._uop)
-
-    def __abs__(self) -> Tensor:
-        if self.dtype.is_unsigned or self.dtype is dtypes.bool:
-            return self
-        # adding 0 makes the absolute value of -0.0 positive
-        positive = (self < 0).where(-self, self)
-        return positive + 0 if self.dtype.is_float else positive
-
-    def maximum(self, other: Any) -> Tensor:
-        """The greater value; nan where either is nan."""
-        return self._binary(Ops.MAX, other)
-
-    def minimum(self, other: Any) -> Tensor:
-        """The lesser value; nan where either is nan."""
-        a, b = promote(self._uop, _operand(other, self.device))
-        return Tensor(a.minimum(b))
-
-    def where(self, then: Any, otherwise: Any) -> Tensor:
-        """`then` where this bool tensor is true, else `otherwise`."""
-        if self.dtype is not dtypes.bool:
-            raise UnsupportedError(f"where on a {self.dtype.name} condition")
-        a, b = promote(_operand(then, self.device), _operand(otherwise, self.device))
-        return Tensor(self._uop.alu(Ops.WHERE, a, b))
-
-    def relu(self) -> Tensor:
-        """The maximum with 0."""
-        return self.maximum(0)
-
-    def exp(self) -> Tensor:
-        """e to the power of each element; integers become the default float, as in all functions below."""
-        return self._unary(Ops.EXP)
-
-    def exp2(self) -> Tensor:
-        return self._unary(Ops.EXP2)
-
-    def log(self) -> Tensor:
-        return self._unary(Ops.LOG)
-
-    def log2(self) -> Tensor:
-        return self._unary(Ops.LOG2)
-
-    def sin(self) -> Tensor:
-        return self._unary(Ops.SIN)
-
-    def cos(self) -> Tensor:
-        return self._unary(Ops.COS)
-
-    def tanh(self) -> Tensor:
-        return self._unary(Ops.TANH)
-
-    def erf(self) -> Tensor:
-        return self._unary(Ops.ERF)
-
-    def sqrt(self) -> Tensor:
-        return self._unary(Ops.SQRT)
-
-    def rsqrt(self) -> Tensor:
-        """1 / sqrt(x) with one rounding."""
-        return self._unary(Ops.RSQRT)
-
-    def reciprocal(self) -> Tensor:
-        return self._unary(Ops.RECIPROCAL)
-
-    def floor(self) -> Tensor:
-        return self._unary(Ops.FLOOR)
-
-    def ceil(self) -> Tensor:
-        return self._unary(Ops.CEIL)
-
-    def trunc(self) -> Tensor:
-        return self._unary(Ops.TRUNC)
-
-    def round(self) -> Tensor:
-        """The nearest integral value, ties to even."""
-        return self._unary(Ops.ROUND_EVEN)
-
-    def sigmoid(self) -> Tensor:
-        """1 / (1 + exp(-x))."""
-        return 1 / ((-self).exp() + 1)
+        return cls.full(sizes_of(*shape), 1, dtype)
 
     def cast(self, dtype: DTypeLike) -> Tensor:
         """The values in another dtype; floats round to nearest even, integers wrap."""
@@ -545,7 +281,7 @@ class Tensor:
     def _array_key(self, key: Any) -> ArrayKey | None:
         from rangeify.gather import array_key
 
-        return array_key(key, self.ndim, lambda k: _operand(k, self.device))
+        return array_key(key, self.ndim, lambda k: operand(k, self.device))
 
     def contiguous(self, *requests: Any) -> Tensor:
         """The same value, stored: a boundary that fusion does not cross. `requests` (JSON data) reach
@@ -606,7 +342,7 @@ class Tensor:
     def __matmul__(self, other: Tensor) -> Tensor:
         from rangeify.reduction import matmul
 
-        return Tensor(matmul(*promote(self._uop, _operand(other, self.device))))
+        return Tensor(matmul(*promote(self._uop, operand(other, self.device))))
 
     # assignment -----------------------------------------------------------------------------------
 
@@ -638,7 +374,7 @@ class Tensor:
             base[self._key] = part
             self._uop = base.uop[self._key]
             return
-        mask = _mask(key, self.device)
+        mask = mask_of(key, self.device)
         if mask is not None:
             self._write_where(mask, value)
             return
@@ -661,7 +397,7 @@ class Tensor:
 
     def _written_value(self, value: Any) -> UOp:
         """What is written, in this dtype."""
-        node = _operand(value, self.device)
+        node = operand(value, self.device)
         if node.op is Ops.CONST and node.dtype.is_weak:
             node = convert(node, self.dtype)
         if node.dtype is not self.dtype:
@@ -761,47 +497,3 @@ class Tensor:
 
     def __index__(self) -> int:
         return cast(SupportsIndex, self.item()).__index__()
-
-
-_KEEPS_INTEGERS: Final = frozenset({Ops.FLOOR, Ops.CEIL, Ops.TRUNC, Ops.ROUND_EVEN})
-
-
-def _mask(key: Any, device: Any) -> UOp | None:
-    """The node of an index that is one boolean mask."""
-    if isinstance(key, Tensor):
-        return key.uop if key.dtype is dtypes.bool else None
-    array = key if isinstance(key, np.ndarray) and key.dtype == np.bool_ else None
-    return None if array is None else _operand(array, device)
-
-
-def _sizes(*shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Sizes one by one, or all in one sequence."""
-    sizes = flatten_args(shape)
-    for s in sizes:
-        if not isinstance(s, int | UOp) or (isinstance(s, int) and not 0 <= s < 2**63):
-            raise ShapeError(f"a size is an integer from 0 on below 2**63, not {s!r}")
-    return sizes
-
-
-def _several(devices: Sequence[str]) -> tuple[str, ...]:
-    """The names of several devices, each once."""
-    names = tuple(storage.device_name(d) for d in devices)
-    if not names or len(set(names)) < len(names):
-        raise DeviceError(f"not the names of different devices: {list(names)!r}", names)
-    return names
-
-
-def _is_operand(value: object) -> bool:
-    return isinstance(value, Tensor | bool | int | float | np.ndarray | np.generic)
-
-
-def _operand(value: Any, device: Any = None) -> UOp:
-    """The node of an operand; an array is put where the other operand is."""
-    if isinstance(value, Tensor):
-        return value.uop
-    if isinstance(value, np.generic):
-        return UOp.const(value.item(), storage.dtype_of(value.dtype))
-    if isinstance(device, tuple):
-        node = _as_node(value, None, device[0])
-        return node if node.device is None else node.copy_to_device(device)
-    return _as_node(value, None, device)
