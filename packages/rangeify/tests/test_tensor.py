@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import rangeify
 from rangeify import BroadcastError, PromotionError, ShapeError, Tensor, UnsupportedDtype, UnsupportedError
+from rangeify import array_api as xp
+from uopgraph import UOp
 
 FLOATS = ["float16", "float32", "float64"]
 INTS = ["int8", "uint8", "int16", "int32", "int64", "uint32"]
@@ -359,3 +361,20 @@ def test_bit_casts(kind: str, to: str) -> None:
         want = want[..., 1:]
     again = x.bitcast(to).bitcast("uint8").bitcast(to)
     np.testing.assert_array_equal(again.contiguous().numpy(), a.view(to))
+
+
+def test_iteration_over_the_first_axis() -> None:
+    """A Tensor without dimensions is no empty sequence; slices are views."""
+    x = Tensor(np.arange(6, dtype=np.float32).reshape(3, 2))
+    for i, row in enumerate(x):
+        row += i
+    np.testing.assert_array_equal(x.numpy(), [[0, 1], [3, 4], [6, 7]])
+    assert list(Tensor.zeros(0, 2)) == []
+    first, second = xp.asarray([[1, 2], [3, 4]])
+    np.testing.assert_array_equal(np.asarray(first + second), [4, 6])
+    with pytest.raises(ShapeError, match="without dimensions"):
+        list(Tensor(1.0))
+    with pytest.raises(TypeError, match="without dimensions"):
+        list(xp.asarray(1))
+    with pytest.raises(UnsupportedError, match="symbolic"):
+        list(x[: UOp.variable("n", 1, 3).bind(2)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, cast
 from weakref import WeakValueDictionary, ref
 
@@ -148,6 +148,14 @@ class Tensor(Arithmetic):
         if not self.shape:
             raise TypeError("len() of a 0-d Tensor")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The slices along the first axis."""
+        if not self.shape:
+            raise ShapeError("iteration over a Tensor without dimensions")
+        if not isinstance(self.shape[0], int):
+            raise UnsupportedError("iteration over a symbolic dimension")
+        return (self[i] for i in range(self.shape[0]))
 
     def __hash__(self) -> int:
         return object.__hash__(self)

@@ -7,6 +7,7 @@ Nothing is computed when an expression is written; ``bool``, ``int``, ``float``,
 from __future__ import annotations
 
 import types
+from collections.abc import Iterator
 from typing import Any, Final, Self
 
 import numpy as np
@@ -163,6 +164,12 @@ class Array:
     def __repr__(self) -> str:
         body = np.array2string(self._tensor.numpy(), separator=", ", prefix="Array(")
         return f"Array({body}, dtype={self.dtype.name})"
+
+    def __iter__(self) -> Iterator[Array]:
+        """The slices along the first axis; raises TypeError for an array without dimensions."""
+        if not self.ndim:
+            raise DTypeError("iteration over an array without dimensions")
+        return (self[i] for i in range(self.shape[0]))
 
     def __hash__(self) -> int:
         raise DTypeError("an array is not hashable")
