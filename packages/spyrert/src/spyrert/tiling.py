@@ -126,6 +126,15 @@ def tiled_dims(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding)
         for axis, (want, have) in enumerate(zip(binding.shape(spec), tensor.shape, strict=True)):
             name = names[number][axis]
             symbol = spec.shape[axis]
+            if have > want and not launch.dim(name).tileable:
+                raise TilingError(
+                    f"{label(number, spec)} has size {have} in dimension {axis}, the kernel is compiled for "
+                    f"{want}, and dimension '{name}' may not be tiled",
+                    dim=name,
+                    index=number,
+                    actual=have,
+                    tile=want,
+                )
             dim = TiledDim(
                 name,
                 _sizes(plan, number, axis, want, have, symbol if isinstance(symbol, str) else None),
@@ -161,8 +170,6 @@ def tiled_dims(plan: JobPlan, tensors: Sequence[DeviceTensor], binding: Binding)
 
 
 def _check_tileable(dim: TiledDim) -> None:
-    if not dim.spec.tileable:
-        raise TilingError(f"dimension '{dim.name}' may not be tiled", dim=dim.name)
     if dim.spec.kind is DimKind.REDUCTION:
         if dim.spec.accumulate is None:
             raise TilingError(

@@ -111,13 +111,18 @@ def _argument(argument: Argument, location: Location) -> ArgSpec:
             "be known at launch only",
         )
     arranged = LinearLayout(argument.dtype) if layout is None else runtime_layout(layout)
-    named = tuple(extent if isinstance(extent, str) else None for extent in shape)
-    dims = named if any(named) else ()
+    dims = tuple(
+        extent if isinstance(extent, str) else f"{argument.name}.{axis}" for axis, extent in enumerate(shape)
+    )
     return ArgSpec(Role(role.value), shape, argument.dtype, arranged, argument.name, argument.index, dims)
 
 
 def _dims(specs: tuple[ArgSpec, ...]) -> tuple[DimSpec, ...]:
-    """Symbolic dimensions.  A launch never cuts them: the kernel may depend on where an element stands."""
+    """Every dimension, each by itself.  A launch never cuts them into tiles of the compiled size.
+
+    The kernel may depend on where an element stands (`linalg.index`, masks, neighbours) or on all of them
+    (a softmax whose result has the dimension, too), and nothing here proves that it does not.
+    """
     names = dict.fromkeys(name for spec in specs for name in spec.dims if name is not None)
     return tuple(DimSpec(name, tileable=False) for name in names)
 
@@ -160,5 +165,6 @@ def _implicit(buffers: tuple[ConstantBuffer, ...]) -> tuple[ArgSpec, ...]:
     for segment in range(max(ends) + 1):
         nbytes = -(-ends.get(segment, 1) // GRANULE) * GRANULE
         name = f"@{hex(segment << SEGMENT_SHIFT)}"
-        specs.append(ArgSpec(Role.INPUT_OUTPUT, (nbytes,), "uint8", LinearLayout("uint8"), name, None))
+        layout = LinearLayout("uint8")
+        specs.append(ArgSpec(Role.INPUT_OUTPUT, (nbytes,), "uint8", layout, name, None, (f"{name}.0",)))
     return tuple(specs)

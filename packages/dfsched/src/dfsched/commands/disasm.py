@@ -8,8 +8,7 @@ import click
 
 from dfsched.codegen.inspect import disassemble
 from dfsched.commands.diagnostics import report, reported
-from dfsched.recognition import WrongKind, kind_of_path
-from ktir.location import FileLineColLoc
+from dfsched.recognition import kind_of_path
 from ktir.recognition import ARTEFACT, KERNEL
 from spyrert.errors import SpyreError
 
@@ -24,10 +23,8 @@ def disasm(path: Path) -> None:
         try:
             click.echo(disassemble(path), nl=False)
         except SpyreError as error:
+            report(error)
             kind = kind_of_path(path)
-            report(
-                error
-                if kind in (None, KERNEL, ARTEFACT)
-                else WrongKind(kind, ARTEFACT, FileLineColLoc(str(path), 1, 1))
-            )
+            if kind not in (None, KERNEL, ARTEFACT):
+                click.echo(f"{path}: note: {kind.instead_of(ARTEFACT.name)}", err=True)
             raise SystemExit(1) from error
