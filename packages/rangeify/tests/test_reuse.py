@@ -304,3 +304,14 @@ def test_a_chain_of_elementwise_blocks_stays_one_kernel() -> None:
     for i in range(20):
         x = (x * y).maximum(0.5) + float(i)
     assert len(rangeify.schedule(x).kernels) == 1
+
+
+def test_the_description_of_a_program_is_small() -> None:
+    """Values that mention the same storage again and again, by a chain or by squaring, are described once."""
+    for step in (lambda x, y: (x * y).maximum(0.5), lambda x, y: x * x):
+        x, y = Ours().t(16), Ours().t(16)
+        given = x
+        for _ in range(1000):
+            x = step(x, y)
+        (one,) = segments([x + given], Config())
+        assert len(one.nodes) > 990

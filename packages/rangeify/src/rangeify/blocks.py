@@ -28,6 +28,8 @@ LEAST: Final = 3
 _NEAR: Final = 64
 #: An element-wise value of so many buffers is computed by every reader.
 MOST_REPEATED: Final = 2
+#: And if it mentions them at most so often: a chain of such values is no view.
+_MOST_MENTIONS: Final = 8
 #: Views of storage: no values of their own.
 _VIEWS: Final = GroupOp.Movement | {Ops.UNSHARD, Ops.MSELECT}
 _COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STACK}
@@ -89,9 +91,8 @@ class _Graph:
     views: dict[UOp, _View] = attrs.field(factory=dict)
     _numbers: dict[Hashable, int] = attrs.field(factory=dict)
 
-    def scan(self, order: Iterable[UOp]) -> bool:
-        """Sort the nodes of `order`, sources first. False where a write goes into a constant: it gives
-        storage to what would belong to everybody."""
+    def scan(self, order: Iterable[UOp]) -> None:
+        """Sort the nodes of `order`, sources first."""
         values, place, readers, views = self.values, self.place, self.readers, self.views
         numbers, asked = self._numbers, self.asked
         for x in order:
@@ -123,15 +124,12 @@ class _Graph:
                     views[x] = _View(numbers.setdefault(tuple(row), -1 - len(numbers)), buffers)
                     continue
             if op is Ops.AFTER:
-                if x.src[0] not in place and x.src[0] not in views:
-                    return False
                 row.append(x in self.needed)
             place[x] = here
             values.append(x)
             readers.append([])
             self.rows.append(numbers.setdefault(tuple(row), -1 - len(numbers)))
             self.mentions.append(buffers)
-        return True
 
     def joints(self) -> list[int]:
         """The places of values such that nothing before them is read after them."""
@@ -166,7 +164,7 @@ def _without_slot(a: ParamArg) -> Hashable:
 
 def _is_little(buffers: tuple[UOp, ...]) -> bool:
     """Whether an element-wise value of `buffers` is computed by every reader."""
-    return len(buffers) <= MOST_REPEATED or len(set(buffers)) <= MOST_REPEATED
+    return len(buffers) <= _MOST_MENTIONS and len(set(buffers)) <= MOST_REPEATED
 
 
 def _last_reduction(x: UOp, graph: _Graph, stored: Set[UOp]) -> UOp | None:
@@ -191,17 +189,19 @@ def _size(x: UOp) -> object:
 
 def _wanted_differently(x: UOp, graph: _Graph) -> bool:
     """Whether a reader repeats `x`, or one reduces it and another does not: then it is stored in any case."""
-    reduced = plain = False
     size = _size(x)
-    for reader in graph.readers_of(x):
-        last = _followed(reader, graph, _SAME_ELEMENTS)
+    readers = [_followed(r, graph, _SAME_ELEMENTS) for r in graph.readers_of(x)]
+    for last in readers:
         if last.op is Ops.EXPAND or (last.op in GroupOp.Broadcastable and _size(last) != size):
             return True
-        if last.op in GroupOp.ALU and _followed(last, graph, _KEEPS_ELEMENTS).op is Ops.REDUCE:
+    if len(readers) < 2:
+        return False
+    reduced = plain = False
+    for last in readers:
+        if last.op is Ops.REDUCE or _followed(last, graph, _KEEPS_ELEMENTS).op is Ops.REDUCE:
             reduced = True
-        else:
-            reduced = reduced or last.op is Ops.REDUCE
-            plain = plain or last.op in GroupOp.ALU
+        elif last.op in GroupOp.ALU:
+            plain = True
     return reduced and plain
 
 
@@ -282,7 +282,8 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
     """
     graph = _Graph(config.fusion != "profit", set(asked), needed)
     cuts: list[int] = []
-    if graph.scan(order) and config.order != "memory":  # that order looks at all kernels at once
+    graph.scan(order)
+    if config.order != "memory":  # that order looks at all kernels at once
         row_bytes = config.row_bytes if config.fusion == "rows" else None
         stored: set[UOp] = set()
         for i in graph.joints():

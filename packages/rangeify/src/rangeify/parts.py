@@ -102,7 +102,7 @@ def _callify(segment: Segment, needed: Set[UOp], config: Config) -> _Callified:
     roots = [local.get(x, x) for x in segment.asked]
     if segment.end is not None and segment.end not in segment.asked:
         roots.append(local.get(segment.end, segment.end))
-    own = frozenset(local.get(x, x) for x in segment.nodes if x.op is Ops.AFTER and x in needed)
+    own = frozenset(local.get(x, x) for x in needed)
     result = transform_to_call(UOp.make_sink(*roots), frozenset(), own)
     if config.check:
         check_call(result.call)
