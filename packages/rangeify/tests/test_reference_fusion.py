@@ -11,7 +11,8 @@ import pytest
 import rangeify
 from rangeify import Config, Tensor
 from rangeify import functions as f
-from uopgraph import UOp
+from rangeify.unstage import unstage
+from uopgraph import BufferizeOpts, Ops, UOp, dtypes
 
 
 def tensor(*shape: int, seed: int = 0) -> Tensor:
@@ -318,8 +319,19 @@ def test_constants_are_never_stored() -> None:
     assert names(c.T * x + c) == ["E_4_4"]
     assert names(c.sum(0) + x) == ["E_4_4"]
     assert names((c * c.T).contiguous()) == []
+    assert names((c * c.T).contiguous().T * x) == ["E_4_4"]
     schedule = rangeify.schedule(c.T * x + c.sum(1, keepdims=True), config=Config(fusion="reference"))
     assert [b.role for b in schedule.buffers] == [rangeify.Role.INPUT, rangeify.Role.OUTPUT]
+
+
+@pytest.mark.parametrize("removable", [True, False])
+def test_a_stage_of_a_constant_is_the_constant(removable: bool) -> None:
+    """rangeify checklist 41: also where the stage must stay for other values, and under an index of its own."""
+    i, j, k = (UOp.range(4, n) for n in range(3))
+    for value in (UOp.const(2.5, dtypes.float32), UOp.const(True)):
+        stage = value.stage(i, j, opts=BufferizeOpts("cpu", removable=removable))
+        assert unstage(UOp.make_sink(stage.index(k, UOp.const(1)))) is UOp.make_sink(value)
+        assert unstage(UOp.make_sink(UOp(Ops.INDEX, value.dtype, (value,)))) is UOp.make_sink(value)
 
 
 def test_index_arithmetic_is_not_cut_by_the_limit_of_buffers() -> None:
