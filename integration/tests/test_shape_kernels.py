@@ -105,6 +105,25 @@ def largest(n: int) -> Case:
     return {"x": x, "y": y, "n": n}, {"y": np.maximum(x.max(), y)}
 
 
+def outer(n: int, m: int) -> Case:
+    a, b, o = normal(n), normal(m + 1)[1:], normal(n, 40)
+    expected = o.copy()
+    expected[:, :m] = a[:, None] * b
+    return {"a": a, "b": b, "o": o, "n": n, "m": m}, {"o": expected}
+
+
+def below_largest(n: int) -> Case:
+    x = normal(n, 40)
+    return {"x": x, "n": n}, {"y": x - x.max(axis=0), "l": x.max(axis=0)}
+
+
+def ordered_sum(n: int) -> Case:
+    x, total = normal(5, 48), np.zeros((), np.float16)
+    for value in x[:, :n].flat:
+        total = total + value
+    return {"x": x, "n": n}, {"y": np.asarray(total)}
+
+
 def bound(make: Callable[[int], Case], *values: int) -> list[Case]:
     return [make(n) for n in values]
 
@@ -117,6 +136,9 @@ SYMBOLIC = {
     "copy_rows": bound(copy_rows, 1, 7, 30),
     "column_sums": bound(column_sums, 1, 11, 30),
     "largest": bound(largest, 1, 73, 200),
+    "below_largest": bound(below_largest, 1, 19) if SWEEPS else [below_largest(19)],
+    "outer": [outer(1, 40), outer(11, 12)] if SWEEPS else [outer(11, 12)],
+    "ordered_sum": [ordered_sum(29)],
 }
 
 
@@ -196,9 +218,26 @@ def band() -> Case:
     return {"x": x, "y": y}, {"y": np.where(inside, x, y)}
 
 
+def below_largest_of_lower() -> Case:
+    x, y = normal(6, 6), normal(6, 6)[::-1].copy()
+    lower = np.tri(6, dtype=bool)
+    largest = x[lower].max()
+    return {"x": x, "y": y}, {"y": np.where(lower, x - largest, y), "l": largest[None]}
+
+
+def sum_of_lower() -> Case:
+    x, total = normal(12, 12, dtype=np.float32), np.ones((), np.float32)
+    for value in x[np.tri(12, dtype=bool)]:
+        total = total + value
+    return {"x": x}, {"s": np.asarray(total)}
+
+
 TILES = {
     make.__name__: [make()]
-    for make in (skewed, every_second, pack_upper, turned, lower_in_place, max_of_second, band)
+    for make in (
+        *(skewed, every_second, pack_upper, turned, lower_in_place, max_of_second, band, sum_of_lower),
+        below_largest_of_lower,
+    )
 }
 
 

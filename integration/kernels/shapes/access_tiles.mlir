@@ -5,6 +5,10 @@
 #b10x67  = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + 66 >= 0)>
 #even    = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c >= 0, -c + 132 >= 0, c mod 2 == 0)>
 #skew    = affine_set<(r, c) : (r >= 0, -r + 9 >= 0, c - r >= 0, -c + r + 66 >= 0)>
+#m12x12  = affine_set<(r, c) : (r >= 0, -r + 11 >= 0, c >= 0, -c + 11 >= 0)>
+#lower12 = affine_set<(r, c) : (r >= 0, -r + 11 >= 0, c >= 0, r - c >= 0)>
+#m6x6    = affine_set<(r, c) : (r >= 0, -r + 5 >= 0, c >= 0, -c + 5 >= 0)>
+#lower6  = affine_set<(r, c) : (r >= 0, -r + 5 >= 0, c >= 0, r - c >= 0)>
 #id1     = affine_map<(i) -> (i)>
 #id      = affine_map<(r, c) -> (r, c)>
 #swap    = affine_map<(r, c) -> (c, r)>
@@ -139,6 +143,48 @@ module {
           r - c + 2 >= 0)>, access_tile_order = #id} : memref<12x12xf16> -> !ktdp.access_tile<54x1xindex>
     %a = ktdp.load %xt : <54x1xindex> -> tensor<54x1xf16>
     ktdp.store %a, %yt : tensor<54x1xf16>, <54x1xindex>
+    return
+  }
+
+  // y = x less the largest of the lower triangle, for the lower triangle, and that largest: folded, then used.
+  func.func @below_largest_of_lower(%x: index, %y: index, %l: index) {
+    %low = arith.constant dense<0xFC00> : tensor<1xf16>
+    %xv = ktdp.construct_memory_view %x, sizes: [6, 6], strides: [6, 1] {
+      coordinate_set = #m6x6, memory_space = #ktdp.memory_space<global> } : memref<6x6xf16>
+    %yv = ktdp.construct_memory_view %y, sizes: [6, 6], strides: [6, 1] {
+      coordinate_set = #m6x6, memory_space = #ktdp.memory_space<global> } : memref<6x6xf16>
+    %lv = ktdp.construct_memory_view %l, sizes: [1], strides: [1] {
+      coordinate_set = affine_set<(i) : (i == 0)>, memory_space = #ktdp.memory_space<global> } : memref<1xf16>
+    %xt = ktdp.construct_access_tile %xv[0, 0] {access_tile_set = #lower6, access_tile_order = #id}
+      : memref<6x6xf16> -> !ktdp.access_tile<21x1xindex>
+    %yt = ktdp.construct_access_tile %yv[0, 0] {access_tile_set = #lower6, access_tile_order = #id}
+      : memref<6x6xf16> -> !ktdp.access_tile<21x1xindex>
+    %lt = ktdp.construct_access_tile %lv[0] {access_tile_set = affine_set<(i) : (i == 0)>, access_tile_order = #id1}
+      : memref<1xf16> -> !ktdp.access_tile<1xindex>
+    %a = ktdp.load %xt : <21x1xindex> -> tensor<21x1xf16>
+    %s = linalg.reduce { arith.maximumf } ins(%a : tensor<21x1xf16>) outs(%low : tensor<1xf16>) dimensions = [0]
+    %e = tensor.empty() : tensor<21x1xf16>
+    %b = linalg.broadcast ins(%s : tensor<1xf16>) outs(%e : tensor<21x1xf16>) dimensions = [0]
+    %d = arith.subf %a, %b : tensor<21x1xf16>
+    ktdp.store %d, %yt : tensor<21x1xf16>, <21x1xindex>
+    ktdp.store %s, %lt : tensor<1xf16>, <1xindex>
+    return
+  }
+
+  // s = 1 + the sum over the lower triangle, in the order of rows.
+  func.func @sum_of_lower(%x: index, %s: index) {
+    %one = arith.constant dense<1.0> : tensor<f32>
+    %xv = ktdp.construct_memory_view %x, sizes: [12, 12], strides: [12, 1] {
+      coordinate_set = #m12x12, memory_space = #ktdp.memory_space<global> } : memref<12x12xf32>
+    %sv = ktdp.construct_memory_view %s, sizes: [], strides: [] {
+      coordinate_set = affine_set<() : (0 == 0)>, memory_space = #ktdp.memory_space<global> } : memref<f32>
+    %xt = ktdp.construct_access_tile %xv[0, 0] {access_tile_set = #lower12, access_tile_order = #id}
+      : memref<12x12xf32> -> !ktdp.access_tile<78x1xindex>
+    %st = ktdp.construct_access_tile %sv[] {access_tile_set = affine_set<() : (0 == 0)>,
+      access_tile_order = affine_map<() -> ()>} : memref<f32> -> !ktdp.access_tile<index>
+    %a = ktdp.load %xt : <78x1xindex> -> tensor<78x1xf32>
+    %t = linalg.reduce { arith.addf } ins(%a : tensor<78x1xf32>) outs(%one : tensor<f32>) dimensions = [0, 1]
+    ktdp.store %t, %st : tensor<f32>, <index>
     return
   }
 }

@@ -95,10 +95,15 @@ def carried(pipeline: Pipeline, uses: DefUse, guard: BackedgeGuard) -> list[Back
     first = [stage for stage in pipeline.stages if all(stage is not consumer for _, consumer in edges)]
     last = [stage for stage in pipeline.stages if all(stage is not producer for producer, _ in edges)]
     found = []
-    for store in last:
-        for load in first:
+    for store in pipeline.stages:
+        behind = _behind(store, edges)
+        for load in pipeline.stages:
+            if load in behind:
+                continue
+            ends = store in last and load in first  # others only meet over memory that is no buffer
             loads = [op for op in _transfers(load) if _is_loaded_again(op, store, uses)]
-            if store is load or not loads:
+            loads = [op for op in loads if ends or memory_of(op.source, uses) is not None]
+            if not loads or (guard is BackedgeGuard.AND and not ends):
                 continue
             around = tuple(op for op in uses.ancestors(pipeline) if repeats(op, uses))
             if guard is BackedgeGuard.AND:
@@ -107,6 +112,18 @@ def carried(pipeline: Pipeline, uses: DefUse, guard: BackedgeGuard) -> list[Back
                     found.append(BackEdge(store, load, needed))
             elif around and not is_in_place(pipeline, store, load, uses):
                 found.append(BackEdge(store, load, _guards(around, uses)))
+    return found
+
+
+def _behind(stage: Stage, edges: Sequence[tuple[Stage, Stage]]) -> set[Stage]:
+    """A stage and those that depend on it."""
+    found = {stage}
+    pending = [stage]
+    while pending:
+        here = pending.pop()
+        new = [consumer for producer, consumer in edges if producer is here and consumer not in found]
+        found.update(new)
+        pending += new
     return found
 
 

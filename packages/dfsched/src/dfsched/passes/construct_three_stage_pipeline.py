@@ -68,6 +68,7 @@ from dfsched.passes.compute_groups import check_order, compute_groups
 from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, clone_all
 from dfsched.passes.memory_accesses import are_disjoint, may_alias, tile_of
+from dfsched.passes.pinned_ranges import counts_bytes
 from dfsched.passes.pipeline_parts import allocations, element_of, place_of, scalar_types
 from dfsched.passes.slab_nests import is_slab_group, slab_nests
 from dfsched.passes.subscripts import Subscripts
@@ -97,8 +98,7 @@ def run(module: Module, context: PassContext) -> Module:
             f"the compute unit has the kind {kind_text(unit.kind)}; stages name units by strings",
         )
     findings = Findings()
-    byte_addresses = module.attributes.get("ktdp.address_unit") == StringAttr("byte")
-    new = _in_module(module, context, byte_addresses, findings)
+    new = _in_module(module, context, counts_bytes(module), findings)
     findings.check()
     pruned = dce(new)
     assert isinstance(pruned, Module)

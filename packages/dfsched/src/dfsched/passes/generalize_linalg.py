@@ -45,7 +45,7 @@ from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.types import INDEX, TensorType
 
-__all__ = ["PASS", "run"]
+__all__ = ["PASS", "as_generic", "is_element_wise_scalar_op", "run"]
 
 
 def run(module: Module, context: PassContext) -> Module:
@@ -60,10 +60,8 @@ PASS = Pass("generalize-linalg", Group.FRONTEND, run, "named and tensor-level op
 
 def _generalized(op: Operation) -> list[Operation]:
     match op:
-        case linalg.Generic():
-            return [op]
         case linalg.LinalgOp():
-            return [_of_named(op)]
+            return [as_generic(op)]
         case tensor.Generate() if op.result.type.is_static:  # type: ignore[attr-defined]
             return _of_generate(op)
         case _ if is_element_wise_scalar_op(op):
@@ -81,7 +79,10 @@ def is_element_wise_scalar_op(op: Operation) -> bool:
     return all(isinstance(type, TensorType) for type in types) and len(shapes) == 1
 
 
-def _of_named(op: linalg.LinalgOp) -> linalg.Generic:
+def as_generic(op: linalg.LinalgOp) -> linalg.Generic:
+    """A structured operation in its general form, with the same results."""
+    if isinstance(op, linalg.Generic):
+        return op
     body = op.regions[0]
     missing = len(op.input_values) + len(op.output_values) - len(body.block.arguments)
     if missing:  # linalg.map has no block arguments for its outs

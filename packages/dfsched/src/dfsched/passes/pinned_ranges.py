@@ -15,7 +15,7 @@ from dfsched.passes.index_arithmetic import expand
 from dfsched.passes.ir_tools import Definitions
 from dfsched.pinned import Pinned
 from ktir.affine import interval
-from ktir.attributes import ArrayAttr, IntegerAttr
+from ktir.attributes import ArrayAttr, IntegerAttr, StringAttr
 from ktir.dialects import func, ktdp
 from ktir.dialects.builtin import Module
 from ktir.errors import Diagnostic
@@ -23,7 +23,7 @@ from ktir.grid import grid_of
 from ktir.ir import Operation
 from ktir.types import I64, MemRefType, bit_width
 
-__all__ = ["keep_out", "pinned_ranges"]
+__all__ = ["counts_bytes", "keep_out", "pinned_ranges"]
 
 KEEPOUT = "ktdp.scratchpad_keepout"
 
@@ -42,7 +42,7 @@ def pinned_ranges(module: Module, architecture: Architecture) -> Pinned:
         if not architecture.is_per_core_scratchpad(op.memory_space):
             continue
         try:
-            found = _view_range(op, definitions)
+            found = _view_range(op, definitions, counts_bytes(module))
         except UnsupportedKernel as error:
             findings += error.diagnostics
             continue
@@ -54,6 +54,11 @@ def pinned_ranges(module: Module, architecture: Architecture) -> Pinned:
             if architecture.is_per_core_scratchpad(memory.kind):
                 pinned.setdefault(memory.kind, []).append((low, high))
     return {kind: _merged(ranges) for kind, ranges in pinned.items()}
+
+
+def counts_bytes(module: Module) -> bool:
+    """Whether views of a module start at bytes (``ktdp.address_unit``) instead of elements."""
+    return module.attributes.get("ktdp.address_unit") == StringAttr("byte")
 
 
 def keep_out(module: Module, ranges: Iterable[tuple[int, int]]) -> Module:
@@ -76,7 +81,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _view_range(view: ktdp.ConstructMemoryView, definitions: Definitions) -> tuple[int, int]:
+def _view_range(view: ktdp.ConstructMemoryView, definitions: Definitions, in_bytes: bool) -> tuple[int, int]:
     type = view.result.type
     assert isinstance(type, MemRefType)
     size = (bit_width(type.element) + 7) // 8
@@ -93,7 +98,8 @@ def _view_range(view: ktdp.ConstructMemoryView, definitions: Definitions) -> tup
         max(0, extent - 1) * stride
         for extent, stride in zip(view.static_sizes, view.static_strides, strict=True)
     )
-    return low * size, (high + last + 1) * size
+    unit = 1 if in_bytes else size
+    return low * unit, high * unit + (last + 1) * size
 
 
 def _tiles(view: Operation, definitions: Definitions) -> int:

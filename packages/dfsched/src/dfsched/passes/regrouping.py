@@ -20,6 +20,7 @@ from ktir.transforms import clone
 from ktir.types import INDEX, TensorType
 
 __all__ = [
+    "RATIO",
     "GroupCopy",
     "check_same_order",
     "is_element_wise",
@@ -45,45 +46,55 @@ def is_element_wise(op: Operation) -> bool:
 class GroupCopy:
     """One copy of a group.
 
-    `shape` gives the new type of a tensor, `tile` makes the access tile that stands for an old one, and
-    `shifts` says for a generic which value is added to the index of which loop.
+    `shape` gives the new type of a tensor where an operation uses or makes it, `tile` makes the access tile
+    that stands for an old one, and `shifts` says for a generic which value is added to the index of which
+    loop.
     """
 
     emitter: Emitter
     definitions: Definitions
-    shape: Callable[[TensorType], TensorType]
+    shape: Callable[[Operation, Value], TensorType]
     tile: Callable[[ktdp.ConstructAccessTile], Value]
     shifts: Callable[[linalg.LinalgOp], Mapping[int, Value]]
     values: dict[Value, Value] = field(factory=dict)
 
-    def add(self, group: Sequence[Operation]) -> None:
-        """Append copies of the operations of the group, and of the leaves that they use."""
+    def add(self, group: Sequence[Operation], outs: Sequence[Value] = ()) -> None:
+        """Append copies of the operations of the group, and of the leaves that they use.
+
+        `outs`: what structured operations take as their outputs instead.
+        """
         for op in group:
-            for value in captured(op):
-                self._leaf(value)
-            new, table = clone(op, self.values)
+            mapping = dict(self.values)
+            for value in dict.fromkeys(captured(op)):
+                mapping[value] = self.leaf(op, value)
+            new, table = clone(op, mapping)
+            if outs:
+                new = new.replace(operands=[*new.operands[: -len(outs)], *outs])
             new = self._retyped(op, new, table)
             if isinstance(op, linalg.LinalgOp):
                 new = _shifted(new, self.shifts(op))
             self.emitter.operations.append(new)
 
-    def _leaf(self, value: Value) -> None:
-        """Access tiles, and tensors that come from nothing, in the new shape."""
+    def leaf(self, user: Operation, value: Value) -> Value:
+        """What stands for a value that an operation uses: a tile or tensor from nothing in the new shape."""
         if value in self.values:
-            return
+            return self.values[value]
         op = self.definitions.definer(value)
         if isinstance(op, ktdp.ConstructAccessTile):
             self.values[value] = self.tile(op)
-            return
-        if not isinstance(value.type, TensorType) or self.shape(value.type) == value.type:
-            return
-        type = self.shape(value.type)
+            return self.values[value]
+        if not isinstance(value.type, TensorType):
+            return value
+        type = self.shape(user, value)
+        if type == value.type:
+            return value
         new: Operation
         match op:
             case tensor.Empty():
-                new = tensor.Empty.create((), [type], location=op.location)
+                new = tensor.Empty.create(_sizes(op, op.operands, type), [type], location=op.location)
             case tensor.Splat():
-                new = tensor.Splat.create([op.input], [type], location=op.location)
+                sizes = _sizes(op, op.operands[1:], type)
+                new = tensor.Splat.create([op.input, *sizes], [type], location=op.location)
             case arith.Constant() if (constant := _splat_like(op, type)) is not None:
                 new = constant
             case _:
@@ -91,18 +102,26 @@ class GroupCopy:
                 raise UnsupportedKernel.at(
                     op.location, f"'{op.name}' cannot be cut into tensors of fixed shape"
                 )
-        self.values[value] = self.emitter.add(new)
+        return self.emitter.add(new)
 
     def _retyped(self, old: Operation, new: Operation, table: dict[Value, Value]) -> Operation:
         results = []
         for before, after in zip(old.results, new.results, strict=True):
             type = before.type
             if isinstance(type, TensorType):
-                after = OpResult(self.shape(type), after.name)
+                after = OpResult(self.shape(old, before), after.name)
             table[before] = after
             results.append(after)
         self.values.update({before: table[before] for before in old.results})
         return new.replace(results=results)
+
+
+def _sizes(op: Operation, sizes: Sequence[Value], type: TensorType) -> list[Value]:
+    """The extents of a tensor of symbolic shape that are still symbolic in another type."""
+    old = op.results[0].type
+    assert isinstance(old, TensorType)
+    open_places = [d for d, extent in enumerate(old.shape) if extent is None]
+    return [size for d, size in zip(open_places, sizes, strict=False) if type.shape[d] is None]
 
 
 def _splat_like(op: arith.Constant, type: TensorType) -> Operation | None:

@@ -25,11 +25,9 @@ After::
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-from attrs import define, field, frozen
+from attrs import define, field
 
 from dfsched.options import Profile
 from dfsched.passes import build
@@ -37,10 +35,11 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import Findings, UnsupportedKernel
+from dfsched.passes.fold_places import Places, with_fold_places
+from dfsched.passes.group_parts import GroupParts, own_stores
 from dfsched.passes.ir_tools import Definitions, rewrite_kernels, without_unused
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import (
-    GroupCopy,
     check_same_order,
     is_element_wise,
     level_sizes,
@@ -48,28 +47,27 @@ from dfsched.passes.regrouping import (
     replace_groups,
     with_blocks,
 )
-from dfsched.passes.tile_lattices import lattice_of, ordered_points
-from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, Mod
-from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, DenseArrayAttr, IntegerAttr
+from dfsched.passes.row_copies import RowCopy, elements
+from dfsched.passes.tile_lattices import lattice_of
+from dfsched.passes.tile_rows import Rows, Walk, rows_of, walk_of
+from ktir.affine import AffineMap, AffineSet, Dim
 from ktir.dialects import arith, func, ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
-from ktir.opdef import OPERAND_SEGMENTS
-from ktir.types import I32, I64, INDEX, TensorType
+from ktir.types import INDEX, TensorType
 
 __all__ = ["PASS", "run"]
 
 MOST_LOOPS = 32
 """Loops over rows that one group may become."""
 
-IntArray = npt.NDArray[np.int64]
-
 
 def run(module: Module, context: PassContext) -> Module:
     """Split the groups of every kernel; `ScheduleError` with everything that stands against it."""
     if context.options.profile is Profile.V1:
         return module
-    return rewrite_kernels(module, _kernel)
+    places = Places(module, context.architecture)
+    return rewrite_kernels(module, lambda kernel: _kernel(kernel, places))
 
 
 PASS = Pass(
@@ -77,9 +75,10 @@ PASS = Pass(
 )
 
 
-def _kernel(kernel: func.Func) -> func.Func:
+def _kernel(kernel: func.Func, places: Places) -> func.Func:
     if not any(isinstance(op, ktdp.ConstructAccessTile) and _is_ragged(op) for op in kernel.walk()):
         return kernel
+    kernel = with_fold_places(kernel, _folds, places)
     block = kernel.body.block
     findings = Findings()
     operations = _Splitter(Definitions(kernel), findings).block(block.operations)
@@ -101,38 +100,6 @@ def _is_ragged(tile: ktdp.ConstructAccessTile) -> bool:
     return lattice_of(tile) is None
 
 
-@frozen(eq=False)
-class _Walk:
-    """The coordinates of one tile in order, and its step from one element of a row to the next."""
-
-    points: IntArray
-    axis: int
-    stride: int
-
-    @property
-    def step(self) -> IntArray:
-        found = np.zeros(self.points.shape[1], np.int64)
-        found[self.axis] = self.stride
-        return found
-
-    @property
-    def is_one_row(self) -> bool:
-        return len(self.points) < 2 or bool((np.diff(self.points, axis=0) == self.step).all())
-
-
-@frozen
-class _Rows:
-    """`count` rows from element `first` on: row i has ``length + i * growth`` elements."""
-
-    first: int
-    count: int
-    length: int
-    growth: int
-
-    def longest(self) -> int:
-        return max(self.length, self.length + (self.count - 1) * self.growth)
-
-
 @define(eq=False)
 class _Splitter:
     definitions: Definitions
@@ -144,7 +111,9 @@ class _Splitter:
         groups: list[list[Operation]] = []
         with self.findings.noting():
             groups = [
-                group for group in compute_groups(operations, self.definitions) if self._is_ragged(group)
+                group
+                for group in compute_groups(operations, self.definitions)
+                if any(_is_ragged(tile) for tile in _tiles(group, self.definitions))
             ]
             check_order(operations, groups, -1, self.definitions)
         split: list[list[Operation]] = []
@@ -156,37 +125,71 @@ class _Splitter:
     def _nested(self, op: Operation) -> Operation:
         return with_blocks(op, self.block) if is_control(op) else op
 
-    def _is_ragged(self, group: Sequence[Operation]) -> bool:
-        accesses = [op for op in group if isinstance(op, ktdp.Load | ktdp.Store)]
-        return any(_is_ragged(tile_of(op, self.definitions)) for op in accesses)
+
+def _tiles(group: Sequence[Operation], definitions: Definitions) -> list[ktdp.ConstructAccessTile]:
+    return [tile_of(op, definitions) for op in group if isinstance(op, ktdp.Load | ktdp.Store)]
+
+
+def _folds(group: Sequence[Operation], definitions: Definitions) -> list[linalg.LinalgOp]:
+    """The operations of a group that reduce all elements of a tile that is no lattice."""
+    ragged = [tile for tile in _tiles(group, definitions) if _is_ragged(tile)]
+    if not ragged:
+        return []
+    count = _count(ragged[0])
+    return [op for op in group if isinstance(op, linalg.LinalgOp) and _reduces(op, count)]
+
+
+def _reduces(op: linalg.LinalgOp, count: int) -> bool:
+    """Whether an operation folds all of `count` elements into one."""
+    if "reduction" not in op.iterators:
+        return False
+    return any(elements(value) == count for value in op.input_values) and all(
+        elements(value) == 1 for value in op.output_values
+    )
+
+
+def _count(tile: ktdp.ConstructAccessTile) -> int:
+    """Elements of a tile of known shape."""
+    type = tile.result.type
+    assert isinstance(type, ktdp.AccessTileType)
+    return math.prod(extent or 0 for extent in type.shape)
 
 
 @define(eq=False)
 class _GroupSplit:
-    """One group and the walks of its tiles."""
+    """One group over tiles that are no lattices."""
 
     group: Sequence[Operation]
     definitions: Definitions
-    walks: dict[ktdp.ConstructAccessTile, _Walk] = field(factory=dict)
+    walks: dict[ktdp.ConstructAccessTile, Walk] = field(factory=dict)
+    parts: GroupParts = field(init=False)
 
     def operations(self) -> list[Operation]:
         """The loops that stand for the group."""
+        tiles = _tiles(self.group, self.definitions)
+        count = next(_count(tile) for tile in tiles if _is_ragged(tile))
+        folds = {op: own_stores(op, self.definitions) for op in _folds(self.group, self.definitions)}
+        self.parts = GroupParts(
+            self.group,
+            self.definitions,
+            lambda op: any(
+                isinstance(value.type, TensorType) and elements(value) == count
+                for value in (*op.operands, *op.results)
+            ),
+            {op: stores for op, stores in folds.items() if stores is not None},
+        )
         findings = Findings()
         for op in self.group:
-            with findings.noting():
-                _check(op)
-                if isinstance(op, ktdp.Load | ktdp.Store):
-                    tile = tile_of(op, self.definitions)
-                    self.walks.setdefault(tile, _walk(tile))
+            if self.parts.moves(op):
+                with findings.noting():
+                    _check(op, count, op in self.parts.folds)
+        for tile in tiles:
+            if _count(tile) == count and tile not in self.walks:
+                with findings.noting():
+                    self.walks[tile] = walk_of(tile)
         findings.check()
-        sizes = {len(walk.points) for walk in self.walks.values()}
-        if len(sizes) != 1:
-            raise UnsupportedKernel.at(
-                self.group[-1].location,
-                "the access tiles of one compute group have different numbers of elements",
-            )
         check_same_order(self.group, self.definitions)
-        found = self._rows()
+        found = rows_of(list(self.walks.values()))
         if len(found) > MOST_LOOPS:
             raise UnsupportedKernel.at(
                 self.group[-1].location,
@@ -194,35 +197,13 @@ class _GroupSplit:
                 f"{MOST_LOOPS} are supported",
             )
         emitter = Emitter(self.group[-1].location)
+        self.parts.before(emitter)
         for rows in found:
             self._loop(rows, emitter)
+        self.parts.behind(emitter)
         return emitter.operations
 
-    # -- rows
-
-    def _rows(self) -> list[_Rows]:
-        """Runs of equal steps in all tiles, gathered where lengths and starts grow evenly."""
-        count = len(next(iter(self.walks.values())).points)
-        breaks = np.zeros(max(0, count - 1), bool)
-        for walk in self.walks.values():
-            breaks |= (np.diff(walk.points, axis=0) != walk.step).any(axis=1)
-        starts = np.concatenate([[0], np.flatnonzero(breaks) + 1]).astype(np.int64)
-        lengths = np.diff(np.concatenate([starts, [count]]))
-        features = [lengths[:, None]]
-        features += [walk.points[starts] for walk in self.walks.values() if not walk.is_one_row]
-        table = np.concatenate(features, axis=1)
-        found: list[_Rows] = []
-        row = 0
-        while row < len(starts):
-            end = row + 1
-            while end < len(starts) and (table[end] - table[end - 1] == table[row + 1] - table[row]).all():
-                end += 1
-            growth = int(lengths[row + 1] - lengths[row]) if end - row > 1 else 0
-            found.append(_Rows(int(starts[row]), end - row, int(lengths[row]), growth))
-            row = end
-        return found
-
-    def _loop(self, rows: _Rows, emitter: Emitter) -> None:
+    def _loop(self, rows: Rows, emitter: Emitter) -> None:
         if rows.count == 1:
             self._row(rows, None, emitter)
             return
@@ -234,7 +215,7 @@ class _GroupSplit:
             build.for_loop(bounds, variable, inside.operations, None, self.group[-1].location)
         )
 
-    def _row(self, rows: _Rows, variable: Value | None, emitter: Emitter) -> None:
+    def _row(self, rows: Rows, variable: Value | None, emitter: Emitter) -> None:
         """One row; `variable` counts the rows."""
         if variable is None:
             length = emitter.constant(rows.length)
@@ -244,12 +225,12 @@ class _GroupSplit:
         granule = math.gcd(rows.length, rows.growth if variable is not None else 0)
         sizes = level_sizes(granule, rows.longest())
         for bounds, block, position, body in levels(length, sizes, emitter):
-            _RowCopy(self, rows, variable, passed, position, block).add(body)
+            RowCopy(self.parts, self.walks, rows, variable, passed, position, block).add(body)
             emitter.operations.append(
                 build.for_loop(bounds, position, body.operations, None, self.group[-1].location)
             )
 
-    def _passed(self, rows: _Rows, variable: Value | None, emitter: Emitter) -> Value | None:
+    def _passed(self, rows: Rows, variable: Value | None, emitter: Emitter) -> Value | None:
         """Elements of the rows in front of this one: what a dense tile starts behind."""
         if variable is None or not any(walk.is_one_row for walk in self.walks.values()):
             return None
@@ -264,182 +245,29 @@ class _GroupSplit:
         )
 
 
-@define(eq=False)
-class _RowCopy:
-    """`block` elements of a row, from `position` on."""
-
-    split: _GroupSplit
-    rows: _Rows
-    variable: Value | None
-    passed: Value | None
-    position: Value
-    block: int
-
-    def add(self, emitter: Emitter) -> None:
-        """The operations of the group on one-dimensional tensors."""
-
-        def shape(type: TensorType) -> TensorType:
-            return TensorType((self.block,), type.element, type.encoding)
-
-        copy = GroupCopy(emitter, self.split.definitions, shape, lambda tile: tile.result, lambda op: {})
-        for op in self.split.group:
-            match op:
-                case ktdp.Load():
-                    copy.values[op.results[0]] = self._load(op, emitter)
-                case ktdp.Store():
-                    self._store(op, copy.values[op.data_tile], emitter)
-                case tensor.ExpandShape() | tensor.CollapseShape():
-                    copy.values[op.results[0]] = copy.values[op.operands[0]]
-                case linalg.Generic():
-                    copy.add([op])
-                    emitter.operations[-1] = _one_dimensional(emitter.operations[-1])
-                case _:
-                    copy.add([op])
-
-    def _load(self, op: ktdp.Load, emitter: Emitter) -> Value:
-        tile = self._tile(tile_of(op, self.split.definitions))
-        emitter.add(tile)
-        type = op.results[0].type
-        assert isinstance(type, TensorType)
-        loaded = TensorType(self._shape(tile), type.element)
-        value = emitter.add(ktdp.Load.create([tile.result], [loaded], location=op.location))
-        if loaded.rank == 1:
-            return value
-        return emitter.add(
-            tensor.CollapseShape.create(
-                [value],
-                [TensorType((self.block,), type.element)],
-                {"reassociation": _all_in_one(loaded.rank)},
-                location=op.location,
-            )
-        )
-
-    def _store(self, op: ktdp.Store, value: Value, emitter: Emitter) -> None:
-        tile = self._tile(tile_of(op, self.split.definitions))
-        emitter.add(tile)
-        shape = self._shape(tile)
-        assert isinstance(value.type, TensorType)
-        if len(shape) != 1:
-            value = emitter.add(
-                tensor.ExpandShape.create(
-                    [value],
-                    [TensorType(shape, value.type.element)],
-                    {
-                        "reassociation": _all_in_one(len(shape)),
-                        "static_output_shape": DenseArrayAttr(I64, shape),
-                    },
-                    location=op.location,
-                )
-            )
-        emitter.operations.append(ktdp.Store.create([value, tile.result], location=op.location))
-
-    def _shape(self, tile: ktdp.ConstructAccessTile) -> tuple[int, ...]:
-        type = tile.result.type
-        assert isinstance(type, ktdp.AccessTileType)
-        return tuple(e for e in type.shape if e is not None)
-
-    def _tile(self, old: ktdp.ConstructAccessTile) -> ktdp.ConstructAccessTile:
-        walk = self.split.walks[old]
-        start = walk.points[self.rows.first]
-        values: list[Value] = [*old.indices, self.position]
-        base: AffineMap = old.base_map.map
-        outer = base.num_dims + base.num_symbols
-        inner: list[AffineExpr] = [Dim(i) for i in range(outer)]
-        results = [
-            expr.replace(inner[: base.num_dims], inner[base.num_dims :]) + int(n)
-            for expr, n in zip(base.results, start, strict=True)
-        ]
-        results[walk.axis] = results[walk.axis] + Dim(outer) * walk.stride
-        if self.variable is not None and walk.is_one_row:
-            assert self.passed is not None
-            results[walk.axis] = results[walk.axis] + Dim(len(values)) * walk.stride
-            values.append(self.passed)
-        elif self.variable is not None:
-            second = walk.points[self.rows.first + self.rows.length]
-            results = [
-                e + Dim(len(values)) * int(b - a) for e, a, b in zip(results, start, second, strict=True)
-            ]
-            values.append(self.variable)
-        rank = len(results)
-        shape = tuple(self.block if d == walk.axis else 1 for d in range(rank))
-        return ktdp.ConstructAccessTile.create(
-            [old.base, *values],
-            [ktdp.AccessTileType(shape)],
-            {
-                "access_tile_set": AffineSetAttr(_row_set(rank, walk, self.block)),
-                "access_tile_order": AffineMapAttr(AffineMap.identity(rank)),
-                "base_map": AffineMapAttr(AffineMap(len(values), 0, tuple(results)).simplified()),
-                OPERAND_SEGMENTS: DenseArrayAttr(I32, (1, len(values), 0)),
-            },
-            location=old.location,
-        )
-
-
-def _row_set(rank: int, walk: _Walk, block: int) -> AffineSet:
-    """`block` points along the axis of a walk."""
-    constraints: list[Constraint] = []
-    for d in range(rank):
-        if d != walk.axis or block == 1:
-            constraints.append(Constraint(Dim(d), True))
-            continue
-        constraints += [Constraint(Dim(d), False), Constraint(-Dim(d) + walk.stride * (block - 1), False)]
-        if walk.stride > 1:
-            constraints.append(Constraint(Mod(Dim(d), Const(walk.stride)), True))
-    return AffineSet(rank, 0, tuple(constraints))
-
-
-def _all_in_one(rank: int) -> ArrayAttr:
-    return ArrayAttr((ArrayAttr(tuple(IntegerAttr(d, I64) for d in range(rank))),))
-
-
-def _walk(tile: ktdp.ConstructAccessTile) -> _Walk:
-    """The points of a tile, and the step that most of them are apart."""
-    points = ordered_points(tile)
-    steps = np.diff(points, axis=0)
-    if not len(steps):
-        return _Walk(points, points.shape[1] - 1, 1)
-    found, first, counts = np.unique(steps, axis=0, return_index=True, return_counts=True)
-    step = found[min(range(len(found)), key=lambda i: (-counts[i], first[i]))]
-    axes = np.flatnonzero(step)
-    if len(axes) != 1 or step[axes[0]] < 0:
-        raise UnsupportedKernel.at(
-            tile.location,
-            f"the rows of the access tile run in steps of {step.tolist()}, not along one dimension",
-        )
-    return _Walk(points, int(axes[0]), int(step[axes[0]]))
-
-
-def _check(op: Operation) -> None:
-    """Only what works element by element can be done row by row."""
+def _check(op: Operation, count: int, is_fold: bool) -> None:
+    """Only what works element by element on all `count` elements, or folds them, can be done row by row."""
     match op:
         case ktdp.Load() | ktdp.Store() | tensor.ExpandShape() | tensor.CollapseShape():
             return
         case linalg.LinalgOp():
-            ok = all(kind == "parallel" for kind in op.iterators) and not any(
-                isinstance(inner, linalg.Index) for inner in op.walk()
-            )
+            ok = is_fold or all(kind == "parallel" for kind in op.iterators)
+            ok = ok and not any(isinstance(inner, linalg.Index) for inner in op.walk())
             for value, map in zip((*op.input_values, *op.output_values), op.maps, strict=False):
-                ok = ok and (map.is_identity or not isinstance(value.type, TensorType))
+                ok = ok and elements(value) in (1, count) and _keeps_order(value, map)
         case _:
             ok = is_element_wise(op)
     if not ok:
         raise UnsupportedKernel.at(
             op.location,
             f"'{op.name}' on a tile whose elements do not lie in equal steps: only element-wise operations "
-            "are supported",
+            "and reductions of all elements are supported",
         )
 
 
-def _one_dimensional(op: Operation) -> Operation:
-    """A generic with one loop instead of several."""
-    assert isinstance(op, linalg.Generic)
-    maps: Mapping[bool, AffineMap] = {True: AffineMap.identity(1), False: AffineMap(1, 0, ())}
-    values = (*op.input_values, *op.output_values)
-    return op.replace(
-        attributes={
-            "indexing_maps": ArrayAttr(
-                tuple(AffineMapAttr(maps[isinstance(value.type, TensorType)]) for value in values)
-            ),
-            "iterator_types": ArrayAttr(op.iterator_types.elements[:1]),
-        }
-    )
+def _keeps_order(value: Value, map: AffineMap) -> bool:
+    """Whether the loops walk a tensor in the order of its elements."""
+    type = value.type
+    if not isinstance(type, TensorType) or map.is_identity:
+        return True
+    return sum(extent != 1 for extent in type.shape) <= 1

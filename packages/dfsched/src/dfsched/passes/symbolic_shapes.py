@@ -30,8 +30,10 @@ from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import index_constant
 from dfsched.passes.errors import Findings, UnsupportedKernel
+from dfsched.passes.fold_places import Places, with_fold_places
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, rewrite_kernels, substitute, without_unused
 from dfsched.passes.promises import Promise, Promises
+from dfsched.passes.symbolic_axes import folds_of, is_symbolic
 from dfsched.passes.symbolic_tiles import cut_symbolic_tiles
 from ktir.affine import AffineSet, Const, Dim
 from ktir.analysis import is_pure
@@ -51,7 +53,8 @@ def run(module: Module, context: PassContext) -> Module:
     """Bind the symbolic extents of every kernel; `ScheduleError` with everything that is not built."""
     if context.options.profile is Profile.V1:
         return module
-    return rewrite_kernels(module, lambda kernel: _kernel(kernel, context))
+    places = Places(module, context.architecture)
+    return rewrite_kernels(module, lambda kernel: _kernel(kernel, context, places))
 
 
 PASS = Pass(
@@ -62,19 +65,28 @@ PASS = Pass(
 )
 
 
-def _kernel(kernel: func.Func, context: PassContext) -> func.Func:
+def _kernel(kernel: func.Func, context: PassContext, places: Places) -> func.Func:
     if not any(_is_symbolic(op) for op in kernel.walk()):
         return kernel
     kernel, arguments = _plain_arguments(kernel)
     promises = Promises(Definitions(kernel), arguments)
     kernel = _static_views(kernel, promises, context)
+    while any(is_symbolic(value) for op in kernel.walk() for value in op.results):
+        split = with_fold_places(kernel, folds_of, places)
+        if split is kernel:
+            split = _cut_once(kernel, arguments, context)
+        new = without_unused(split, _is_part)
+        assert isinstance(new, func.Func)
+        kernel = new
+    return kernel
+
+
+def _cut_once(kernel: func.Func, arguments: Mapping[Value, Promise], context: PassContext) -> func.Func:
+    """The kernel with one symbolic extent of each group cut into loops."""
+    promises = Promises(Definitions(kernel), arguments)
     block = kernel.body.block
-    operations = cut_symbolic_tiles(
-        block.operations, Promises(Definitions(kernel), arguments), context.architecture
-    )
-    new = without_unused(kernel.replace(regions=[Region((block.replace(operations=operations),))]), _is_part)
-    assert isinstance(new, func.Func)
-    return new
+    operations = cut_symbolic_tiles(block.operations, promises, context.architecture)
+    return kernel.replace(regions=[Region((block.replace(operations=operations),))])
 
 
 def _is_part(op: Operation) -> bool:
