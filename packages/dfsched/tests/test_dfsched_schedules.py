@@ -14,6 +14,8 @@ import dfsched
 import ktir
 from dfsched.passes.base import Group
 from dfsched.passes.memory_accesses import is_injective
+from dfsched.passes.pinned_ranges import pinned_ranges
+from ktir.attributes import StringAttr
 
 QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
 DEVICES = ["sample", "spyre", QUAD]
@@ -343,6 +345,15 @@ def test_constant_addresses_and_resident_tensors(device: str) -> None:
             for buffer in pipeline.buffers:
                 if buffer.memory == scratchpad:
                     assert buffer.address + buffer.size <= 128 or buffer.address >= 384
+
+
+@pytest.mark.parametrize(("unit", "expected"), [("element", (128, 384)), ("byte", (64, 320))])
+def test_pinned_ranges_are_bytes(unit: str, expected: tuple[int, int]) -> None:
+    """A view of the scratchpad from 64 on, counted as its module says."""
+    body = "%p = arith.constant 64 : index\n" + view("v", "%p", (2, 64), space="ct_local")
+    module = ktir.parse(kernel("", "[1]", body))
+    module = module.replace(attributes={"ktdp.address_unit": StringAttr(unit)})
+    assert pinned_ranges(module, dfsched.load_architecture("sample")) == {"L1": (expected,)}
 
 
 def test_long_chains_and_wide_graphs() -> None:
