@@ -13,6 +13,7 @@ import ktir
 from dfsched.architecture import Architecture
 from dfsched.codegen import Generated, generate
 from dfsched.errors import require
+from dfsched.footprint import check_footprint
 from dfsched.options import Emit, Options
 from dfsched.passes.base import Group, PassContext
 from dfsched.passes.ensure_device_declaration import declare
@@ -158,6 +159,7 @@ def compile(
     alone, kernel = isolate_kernel(module, chosen.kernel)
     declared, architecture = declare(alone, device)
     declared = _keep_out_of_others(module, declared, architecture)
+    check_footprint(declared, kernel, architecture)
     context = PassContext(architecture, chosen)
     last = Group.SCHEDULER if chosen.emit is Emit.SCHEDULE else Group.BACKEND
     results = run_pipeline(declared, context, pipeline(chosen, last))

@@ -15,8 +15,8 @@ __all__ = ["bytes_text", "overflow", "place_of_buffer"]
 
 
 def bytes_text(size: int) -> str:
-    """``2.3 MiB``, ``12.0 KiB``, ``96 bytes``."""
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+    """``1.5 GiB``, ``2.3 MiB``, ``12.0 KiB``, ``96 bytes``."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} bytes"

@@ -1,0 +1,80 @@
+"""Arguments that do not fit into the device memory together: an error at the kernel, with a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import dfsched
+import ktir
+from dfsched.cli import main
+
+
+def kernel(rows: int, outputs: int = 1, layout: str = "") -> str:
+    """Copies of (rows, 64) f16, one input and some outputs."""
+    views, stores = "", ""
+    for n in range(outputs + 1):
+        views += (
+            f"  %v{n} = ktdp.construct_memory_view %a{n}, sizes: [{rows}, 64], strides: [64, 1] "
+            "{coordinate_set = #all, memory_space = #ktdp.memory_space<global>} "
+            f": memref<{rows}x64xf16>\n"
+            f"  %t{n} = ktdp.construct_access_tile %v{n}[0, 0] {{access_tile_order = #id, access_tile_set = #tile}} "
+            f": memref<{rows}x64xf16> -> !ktdp.access_tile<4x64xindex>\n"
+        )
+        stores += "" if n == 0 else f"  ktdp.store %x, %t{n} : tensor<4x64xf16>, <4x64xindex>\n"
+    arguments = ", ".join(f"%a{n}: index{layout}" for n in range(outputs + 1))
+    return (
+        f"#all = affine_set<(r, c) : (r >= 0, {rows - 1} - r >= 0, c >= 0, 63 - c >= 0)>\n"
+        "#tile = affine_set<(r, c) : (r >= 0, 3 - r >= 0, c >= 0, 63 - c >= 0)>\n"
+        "#id = affine_map<(r, c) -> (r, c)>\n"
+        f"func.func @k({arguments}) attributes {{grid = [1]}} {{\n{views}"
+        f"  %x = ktdp.load %t0 : <4x64xindex> -> tensor<4x64xf16>\n{stores}  return\n}}\n"
+    )
+
+
+ROW = 128
+SPYRE = 120259084288
+SAMPLE = 1 << 30
+
+
+@pytest.mark.parametrize(("device", "size"), [("spyre", SPYRE), ("sample", SAMPLE)])
+def test_the_sum_counts(device: str, size: int) -> None:
+    """Each array fits; together they may fill the memory, and not take a row more."""
+    rows = size // ROW // 2
+    dfsched.compile(ktir.parse(kernel(rows)), device, dfsched.Options(emit="schedule"))
+    with pytest.raises(dfsched.ScheduleError) as caught:
+        dfsched.compile(ktir.parse(kernel(rows + 1)), device)
+    (diagnostic,) = caught.value.diagnostics
+    assert f"'k' take {size + 2 * ROW} bytes of " in diagnostic.message
+    assert f"{size} bytes available" in diagnostic.message
+    with pytest.raises(
+        dfsched.ScheduleError, match="take 3.0 GiB of" if device == "sample" else "take 336.0 GiB of"
+    ):
+        dfsched.compile(ktir.parse(kernel(2 * rows, 2)), device)
+
+
+def test_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "k.mlir"
+    path.write_text(kernel(1 << 23, 2))
+    result = CliRunner().invoke(main, ["compile", str(path), "--device", "sample"])
+    assert result.exit_code == 1
+    lines = [line.split(": ", 1)[1] for line in result.stderr.splitlines() if line.startswith(str(path))]
+    assert lines == [
+        "error: the arguments of 'k' take 3.0 GiB of DDR, 1.0 GiB available:",
+        "note:    1.0 GiB  %a0: float16 of 8388608x64, input",
+        "note:    1.0 GiB  %a1: float16 of 8388608x64, output",
+        "note:    1.0 GiB  %a2: float16 of 8388608x64, output",
+    ]
+
+
+def test_padding_counts() -> None:
+    """What a layout takes, not what the host array has: every row of 128 bytes stands 256 bytes from the next."""
+    rows = SAMPLE // ROW // 2
+    layout = (
+        f" {{ktdp.layout = #ktdp.layout<shape = [{rows}, 64], device_size = [1, {rows}, 64], "
+        f"stride_map = [64, 64, 1], device_strides = [{256 * rows}, 256, 2], element = f16>}}"
+    )
+    with pytest.raises(dfsched.ScheduleError, match=r"the arguments of 'k' take 2\.0 GiB of DDR, "):
+        dfsched.compile(ktir.parse(kernel(rows, 1, layout)), "sample")
