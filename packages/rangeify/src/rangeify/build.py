@@ -15,11 +15,11 @@ from rangeify.blocks import split
 from rangeify.callify import free_variables, lasting_roots, needed_writes
 from rangeify.capturing import active_capture
 from rangeify.config import Config
-from rangeify.errors import require_type
 from rangeify.linking import link, place_parts
 from rangeify.lowering import statistics
 from rangeify.parts import Part, make_parts
 from rangeify.schedule_types import Arena, Schedule
+from rangeify.signatures import checked
 from rangeify.tensor import Tensor
 from uopgraph import Ops, UOp
 
@@ -32,22 +32,14 @@ class Built:
     buffer_map: Mapping[UOp, UOp]
 
 
+@checked
 def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
     """The kernels that compute `tensors`, in order, with their buffers and an arena for temporaries.
 
     Pure: no Tensor changes and nothing is computed. Tensors that are constants or have storage need no
     kernel. Raises `CallError` for what is no Tensor.
     """
-    check_call_arguments("schedule", tensors, config)
     return build(tensors, Config.from_environment() if config is None else config).schedule
-
-
-def check_call_arguments(function: str, tensors: Sequence[object], config: object) -> None:
-    """`CallError` unless these are Tensors and a configuration or None."""
-    for tensor in tensors:
-        require_type(function, "tensors", tensor, Tensor)
-    if config is not None:
-        require_type(function, "config", config, Config)
 
 
 def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] = ()) -> Built:

@@ -116,13 +116,6 @@ class CallError(RangeifyError, TypeError):
         self.function, self.argument, self.expected, self.got = function, argument, expected, got
 
 
-def require_type(function: str, argument: str, value: object, *classes: type) -> None:
-    """`CallError` unless a value is of one of the classes."""
-    if not isinstance(value, classes):
-        names = " or ".join(c.__name__ for c in classes)
-        raise CallError(function, argument, names, type(value).__name__)
-
-
 def require(condition: bool, stage: str, message: str) -> None:
     """Raise :class:`ScheduleError` unless an invariant of `stage` holds."""
     if not condition:

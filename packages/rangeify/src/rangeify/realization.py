@@ -8,21 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
-from rangeify.build import build, check_call_arguments
+from rangeify.build import build
 from rangeify.capturing import execute_and_keep
 from rangeify.config import Config
 from rangeify.errors import InputError
 from rangeify.executor import evaluate_expression
+from rangeify.signatures import checked
 from rangeify.storage import Array
 from rangeify.tensor import Tensor, live_tensors
 from uopgraph import UOp, strong_dtype
 
 
+@checked
 def realize(*tensors: Tensor, config: Config | None = None) -> None:
     """Compute `tensors`; afterwards they, and every live Tensor that holds one of their values, have
     storage. Raises `CallError` for what is no Tensor.
     """
-    check_call_arguments("realize", tensors, config)
     config = Config.from_environment() if config is None else config
     built = build(tensors, config, tuple(t.uop for t in live_tensors()))
     execute_and_keep(built.schedule)

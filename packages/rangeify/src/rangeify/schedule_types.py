@@ -12,6 +12,7 @@ import attrs
 from rangeify.errors import BindError, RangeifyError
 from rangeify.kernels import loops_of, store_of
 from rangeify.reasons import Reason
+from rangeify.signatures import checked
 from rangeify.storage import named_dtype
 from uopgraph import DType, KernelInfo, Ops, UOp, from_json, to_json
 
@@ -209,6 +210,7 @@ class Schedule:
 
         return explain(self)
 
+    @checked
     def to_html(self, title: str = "schedule") -> str:
         """A self-contained HTML page (no network): the items and the buffers between them, and every kernel's
         body."""
@@ -249,6 +251,7 @@ class Schedule:
         return json.dumps(data, indent=1)
 
     @staticmethod
+    @checked
     def from_json(text: str) -> Schedule:
         """The inverse of :meth:`to_json`. Raises :class:`ScheduleFormatError` for other text."""
         try:

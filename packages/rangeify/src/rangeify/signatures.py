@@ -71,6 +71,16 @@ def _several(fits: tuple[_Fit, ...] | _Fit, value: Any) -> Any:
     return value if all(a is b for a, b in zip(plain, value, strict=True)) else plain
 
 
+def _mapping(key: _Fit, element: _Fit, value: Any) -> Any:
+    if not isinstance(value, collections.abc.Mapping):
+        raise _Misfit
+    return {key(k): element(v) for k, v in value.items()}
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
 _SCALARS: Final[dict[Any, _Fit]] = {
     int: _integer,
     float: _number,
@@ -91,9 +101,11 @@ def _fit(hint: Any) -> _Fit | None:
         return functools.partial(_either, known) if len(known) == len(parts) else None
     if origin in (collections.abc.Sequence, list) or (origin is tuple and args[-1] is Ellipsis):
         element = _fit(args[0])
-        return functools.partial(_several, element or (lambda v: v))
+        return functools.partial(_several, element or _anything)
+    if origin is collections.abc.Mapping:
+        return functools.partial(_mapping, _fit(args[0]) or _anything, _fit(args[1]) or _anything)
     if origin is tuple:
-        return functools.partial(_several, tuple(_fit(a) or (lambda v: v) for a in args))
+        return functools.partial(_several, tuple(_fit(a) or _anything for a in args))
     if isinstance(hint, type) and hint not in (Any, object):
         return functools.partial(_instance, (hint,))
     return None
@@ -120,7 +132,7 @@ class _Parameter:
         try:
             return self.fit(value)
         except _Misfit:
-            given = repr(value) if isinstance(value, list | tuple | str) else type(value).__name__
+            given = repr(value) if isinstance(value, list | tuple | str | dict) else type(value).__name__
             got = given if len(given) <= 60 else f"{given[:57]}..."
             raise CallError(function, self.name, self.expected, got) from None
 

@@ -122,8 +122,14 @@ class Builders(Operators, MovementSugar):
     ) -> Self:
         """A named value in ``[low, high]``, a multiple of `multiple_of`.
 
-        Raises :class:`BoundError` for an empty interval, or one that leaves the dtype.
+        Raises :class:`BoundError` for an empty interval, or one that leaves the dtype, and for a name that is
+        no text.
         """
+        if not isinstance(name, str) or not name:
+            raise BoundError(f"a Variable is named by a text, not {name!r}")
+        for given in (low, high, multiple_of):
+            if not isinstance(given, int):
+                raise BoundError(f"Variable {name}: bounds and factors are integers, not {given!r}")
         if low > high:
             raise BoundError(f"Variable {name}: [{low}, {high}] is empty")
         if not dtype.is_weak and not dtype.min <= low <= high <= dtype.max:

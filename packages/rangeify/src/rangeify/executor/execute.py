@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
-from rangeify.errors import InputError, ScheduleError, require_type
+from rangeify.errors import InputError, RangeifyError, ScheduleError
 from rangeify.executor.expression import evaluate_expression
 from rangeify.executor.kernel import run_kernel
 from rangeify.kernels import DEVICE_NUMBER
 from rangeify.schedule_types import Buffer, Copy, Role, Schedule, bind
+from rangeify.signatures import checked
 from rangeify.storage import Array, numpy_dtype
 from uopgraph import UOp
 
@@ -24,6 +25,7 @@ _POISON: Final = 0xCD
 _GUARD: Final = 256
 
 
+@checked
 def run(
     schedule: Schedule,
     inputs: InputLike = None,
@@ -43,7 +45,8 @@ def run(
     Raises :class:`InputError` for inputs that do not fit, :class:`BindError` for Variables,
     :class:`CallError` for what is no Schedule.
     """
-    require_type("run", "schedule", schedule, Schedule)
+    if order is not None and order < 0:
+        raise InputError(f"order {order}: a seed is not negative")
     memory = execute(schedule, inputs, order, bindings)
     values = bind(schedule.variables, bindings)
     return tuple(
@@ -144,7 +147,10 @@ def bind_inputs(schedule: Schedule, inputs: InputLike) -> dict[int, Array]:
     for i, name in zip(schedule.inputs, names, strict=True):
         buffer = schedule.buffers[i]
         if name in given:
-            array = np.asarray(given[name])
+            try:
+                array = storage.as_array(given[name])
+            except RangeifyError as error:
+                raise InputError(f"input {name}: {error}") from None
         else:
             held = None if schedule.nodes is None else storage.contents(schedule.nodes[i])
             if held is None:

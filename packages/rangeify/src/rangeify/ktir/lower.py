@@ -9,7 +9,7 @@ import ktir
 from ktir.layout import STICK_BYTES
 from ktir.machine import Machine
 from ktir.types import Type
-from rangeify.errors import UnsupportedDtype, UnsupportedError, require_type
+from rangeify.errors import UnsupportedDtype, UnsupportedError
 from rangeify.ktir.access import kernel_accesses
 from rangeify.ktir.emit import emit_function
 from rangeify.ktir.layout import DeviceLayout
@@ -19,8 +19,10 @@ from rangeify.ktir.program import Launch, Place, Program, ProgramBuffer
 from rangeify.ktir.scalar import STORAGE_TYPES
 from rangeify.memory import lifetimes, place
 from rangeify.schedule_types import Buffer, Kernel, Role, Schedule
+from rangeify.signatures import checked
 
 
+@checked
 def lower(schedule: Schedule, machine: Machine) -> Program:
     """The kernels of `schedule` as KTIR for `machine`, with device layouts and a plan of device memory.
 
@@ -28,8 +30,6 @@ def lower(schedule: Schedule, machine: Machine) -> Program:
     layouts share one module. Raises :class:`rangeify.UnsupportedError` naming the kernel and the operation
     for what has no lowering yet, and :class:`rangeify.UnsupportedDtype` naming the buffer.
     """
-    require_type("lower", "schedule", schedule, Schedule)
-    require_type("lower", "machine", machine, Machine)
     if machine.stick_bytes != STICK_BYTES:
         raise UnsupportedError(f"a machine with sticks of {machine.stick_bytes} bytes")
     several = next((i for i in schedule.items if not isinstance(i, Kernel) or i.others), None)
