@@ -15,6 +15,7 @@ from dfsched.codegen.build import build_image
 from dfsched.codegen.errors import CodegenError
 from dfsched.codegen.facts import GLOBAL, KernelFacts, collect_facts
 from dfsched.dialects.dataflow import ProgramUnit
+from dfsched.errors import placed
 from dfsched.image import Image, UnitProgram, problems
 from dfsched.image.instructions import Receive, Send, SyncReceive, SyncSend
 from dfsched.lowering.dfir import is_of_an_earlier_level
@@ -41,10 +42,13 @@ def check_dataflow(
     try:
         facts = collect_facts(_parted(files))
     except CodegenError as error:
-        return error.diagnostics
+        whole = next(iter(files.values()), None)
+        return error.diagnostics if whole is None else placed(error.diagnostics, whole.location)
+    place = facts.kernel.location
     if not facts.programs:
-        return (Diagnostic("the kernel calls no program with dataflow.program_unit", facts.kernel.location),)
-    return tuple(_encoded(files, facts, architecture, launch)) if architecture is not None else ()
+        return (Diagnostic("the kernel calls no program with dataflow.program_unit", place),)
+    found = [] if architecture is None else list(_encoded(files, facts, architecture, launch))
+    return placed(tuple(found), place)
 
 
 def _of_module(module: Module) -> Iterator[Diagnostic]:

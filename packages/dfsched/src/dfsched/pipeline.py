@@ -61,10 +61,12 @@ from dfsched.passes import (
 )
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnknownPass
+from dfsched.passes.ir_tools import check_structured
 from dfsched.passes.loop_nests import check_plans
 from ktir.affine import AffineError
 from ktir.dialects import func
 from ktir.dialects.builtin import Module
+from ktir.errors import TypeQueryError
 
 __all__ = [
     "OTHER_PASSES",
@@ -256,15 +258,16 @@ def pipeline(options: Options, last: Group = Group.BACKEND) -> tuple[Pass, ...]:
 def run_pipeline(module: Module, context: PassContext, passes: Sequence[Pass]) -> tuple[PassResult, ...]:
     """Run passes one after another; the module after each one.
 
-    `ScheduleError` if a plan on a function is none, or does not have what its nests are marked with.
+    `ScheduleError` if blocks branch to each other, if a plan on a function is none, or if it does not have
+    what its nests are marked with.
     With `Options.verify` the IR is verified and the contract checked after the last pass of a group (no
     contract if passes were disabled, which may well break it, or if the group was not run to its end); with
     `Options.verify_each` the IR is verified after every pass, and what earlier passes established.
     """
     results: list[PassResult] = []
     options = context.options
-    with _placed(module, "plan"):
-        check_plans(module)
+    check_structured(module)
+    check_plans(module)
     for number, item in enumerate(passes):
         start = time.perf_counter()
         module = _run(item, module, context)
@@ -302,7 +305,10 @@ def _placed(module: Module, name: str) -> Iterator[None]:
         if found == error.diagnostics:
             raise
         raise attrs.evolve(error, diagnostics=found) from error
-    except (AffineError, AddressError, RouteError, UnsupportedDevice, ArchitectureError) as error:
+    except (
+        *(AffineError, TypeQueryError),
+        *(AddressError, RouteError, UnsupportedDevice, ArchitectureError),
+    ) as error:
         if isinstance(error, ArchitectureError) and error.location is not None:
             raise
         raise ScheduleError.at(next(functions, module).location, f"{name}: {error}") from error

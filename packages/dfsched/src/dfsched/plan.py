@@ -43,6 +43,7 @@ class OperandFacts:
 class NestFacts:
     """One loop nest with its pipeline: trip counts of the loops, outermost first, vector tile, operands.
 
+    A trip count of 0 is one that is not known.
     `operations` counts what the compute unit does to one vector, apart from receiving and sending.
     `scratch_bytes` is what an iteration keeps between its computations. `live_nests` counts the nests (this
     one included) whose buffers are live at the same time.

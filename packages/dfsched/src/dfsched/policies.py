@@ -151,7 +151,8 @@ def _in_parts(plan: NestPlan, nest: NestFacts, estimate: Estimate, available: in
 
 
 def _candidates(trips: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Tile sizes to try; their number does not grow with the trip counts."""
+    """Tile sizes to try; their number does not grow with the trip counts (those not known count as 1)."""
+    trips = tuple(max(1, trip) for trip in trips)
     seen = {(1,) * len(trips)}
     yield (1,) * len(trips)
     for cut in reversed(range(len(trips))):

@@ -12,7 +12,7 @@ from attrs import frozen
 from dfsched.architecture import Architecture, kind_text
 from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import DataTransfer, DeriveSize, Parallel, Pipeline, Stage
-from dfsched.passes.index_arithmetic import constant_value
+from dfsched.passes.index_arithmetic import buffer_address, constant_value
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.loop_nests import read_plan
 from dfsched.passes.simplify_loops import static_trips
@@ -224,8 +224,13 @@ def _buffers(root: Operation, definitions: Definitions) -> Iterator[BufferReport
     for op in root.walk():
         if not isinstance(op, UnrealizedConversionCast):
             continue
-        type = op.outputs[0].type
-        address = constant_value(op.inputs[0], definitions)
-        if isinstance(type, MemRefType) and type.memory_space is not None and address is not None:
+        address = buffer_address(op, definitions)
+        type = op.outputs[0].type if op.outputs else None
+        if (
+            isinstance(type, MemRefType)
+            and type.is_static
+            and type.memory_space is not None
+            and address is not None
+        ):
             size = type.num_elements() * ((bit_width(type.element) + 7) // 8)
             yield BufferReport(kind_text(kind_of(type.memory_space)), address, size)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Note,
         ParseError,
         RewriteLimitError,
+        TypeQueryError,
         UnsupportedError,
         VerifyError,
     )
@@ -82,6 +83,7 @@ _HOMES = {
     "Role": "ktir.interface",
     "SignatureError": "ktir.interface",
     "StickLayout": "ktir.layout",
+    "TypeQueryError": "ktir.errors",
     "UnregisteredOp": "ktir.ir",
     "UnsupportedError": "ktir.errors",
     "Value": "ktir.ir",
@@ -145,6 +147,7 @@ __all__ = [
     "Role",
     "SignatureError",
     "StickLayout",
+    "TypeQueryError",
     "UnregisteredOp",
     "UnsupportedError",
     "Value",

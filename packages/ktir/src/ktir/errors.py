@@ -105,6 +105,10 @@ class DeclarationError(KtirError, ValueError):
         super().__init__(f"{subject}: {message}")
 
 
+class TypeQueryError(KtirError, ValueError):
+    """A type is asked for what it does not have: the elements of a dynamic shape, the width of a token."""
+
+
 class RewriteLimitError(KtirError):
     """A rewrite driver did not reach a fixed point within its bound; `limit` is the bound that was hit."""
 

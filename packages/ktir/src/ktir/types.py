@@ -11,6 +11,7 @@ import math
 import attrs
 
 from ktir.attribute import Attribute
+from ktir.errors import TypeQueryError
 
 
 @attrs.frozen
@@ -107,14 +108,14 @@ class ShapedType(Type):
         return None not in self.shape
 
     def num_elements(self) -> int:
-        """Product of the extents; ValueError if one of them is dynamic."""
+        """Product of the extents; `TypeQueryError` if one of them is dynamic."""
         extents = [extent for extent in self.shape if extent is not None]
         if len(extents) != len(self.shape):
-            raise ValueError(f"{self} has dynamic extents")
+            raise TypeQueryError(f"{self} has dynamic extents")
         return math.prod(extents)
 
     def static_shape(self) -> tuple[int, ...]:
-        """The shape as plain integers; ValueError if an extent is dynamic."""
+        """The shape as plain integers; `TypeQueryError` if an extent is dynamic."""
         self.num_elements()
         return tuple(extent for extent in self.shape if extent is not None)
 
@@ -179,7 +180,7 @@ F64 = FloatType("f64")
 
 
 def bit_width(scalar: Type) -> int:
-    """Width in bits of a scalar type as stored in memory (index: 64); ValueError for other types."""
+    """Width in bits of a scalar type as stored in memory (index: 64); `TypeQueryError` for others."""
     match scalar:
         case IndexType():
             return 64
@@ -188,7 +189,7 @@ def bit_width(scalar: Type) -> int:
         case FloatType():
             return scalar.width
         case _:
-            raise ValueError(f"{scalar} has no bit width")
+            raise TypeQueryError(f"{scalar} has no bit width")
 
 
 def element_or_self(type: Type) -> Type:

@@ -34,9 +34,11 @@ from dfsched.image import (
     VectorStore,
 )
 from dfsched.pinned import pinned_of
+from ktir.affine import AffineError
 from ktir.analysis import DefUse
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
+from ktir.errors import TypeQueryError
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation
 from ktir.opdef import PURE
@@ -62,8 +64,11 @@ def build_image(modules: Mapping[str, Module], launch: LaunchSpec, architecture:
     facts = collect_facts(modules)
     definitions = define_symbols(facts, launch)
     builder = _Builder(architecture, definitions)
-    programs = tuple(builder.program(program) for program in facts.programs)
-    coordinator = builder.coordinator(facts)
+    try:
+        programs = tuple(builder.program(program) for program in facts.programs)
+        coordinator = builder.coordinator(facts)
+    except (AffineError, TypeQueryError) as error:
+        raise CodegenError.at(facts.kernel.location, str(error)) from error
     cells, symbols, relocations = builder.resolve()
     image = Image(
         facts.kernel.symbol,

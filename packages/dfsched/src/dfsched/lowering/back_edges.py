@@ -26,10 +26,10 @@ from dfsched.dialects.ktdf_lowering import Signal
 from dfsched.lowering.in_place import is_in_place
 from dfsched.lowering.meetings import may_alias, memory_of, origin
 from dfsched.lowering.stage_graph import local_edges
+from dfsched.passes.index_arithmetic import buffer_address
 from ktir.analysis import DefUse
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, memref, scf
-from ktir.dialects.builtin import UnrealizedConversionCast
 from ktir.dialects.linalg import LinalgOp
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.types import I1, INDEX, MemRefType, bit_width
@@ -255,12 +255,10 @@ def _buffers(value: Value, uses: DefUse) -> Iterator[_Buffer]:
         case SelectMemref():
             for candidate in definer.candidates:
                 yield from _buffers(candidate, uses)
-        case UnrealizedConversionCast() if isinstance(type, MemRefType) and type.is_static:
-            match uses.definer(definer.operands[0]):
-                case arith.Constant(value=IntegerAttr(value=start)):
-                    size = type.num_elements() * -(-bit_width(type.element) // 8)
-                    yield _Buffer(root, (start, start + size))
-                case _:
-                    yield _Buffer(root, None)
         case _:
-            yield _Buffer(root, None)
+            start = buffer_address(definer, uses)
+            if start is None or not isinstance(type, MemRefType) or not type.is_static:
+                yield _Buffer(root, None)
+                return
+            size = type.num_elements() * -(-bit_width(type.element) // 8)
+            yield _Buffer(root, (start, start + size))

@@ -8,11 +8,12 @@ from dfsched.dialects.ktdf_lowering import ExecuteOn, Signal
 from dfsched.dialects.symbol import CreateId
 from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.function_builder import FunctionBuilder
-from dfsched.lowering.functions import check_structured, grid_size, map_functions
+from dfsched.lowering.functions import grid_size, map_functions
 from dfsched.lowering.program_unit import ProgramUnitBuilder
 from dfsched.lowering.symbols import SymbolAllocator
 from dfsched.lowering.unit_kinds import UnitKinds
 from dfsched.options import Profile
+from dfsched.passes.ir_tools import check_structured
 from ktir.analysis import DefUse
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module

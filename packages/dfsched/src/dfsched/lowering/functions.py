@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dfsched.lowering.errors import LoweringError, UnsupportedLowering
+from dfsched.lowering.errors import LoweringError
 from dfsched.passes.errors import Findings
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Call, Func
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation
 
-__all__ = ["all_functions", "calls", "check_structured", "grid_size", "map_functions"]
+__all__ = ["all_functions", "calls", "grid_size", "map_functions"]
 
 
 def map_functions(module: Module, rewrite: Callable[[Func], Func]) -> Module:
@@ -52,15 +52,6 @@ def all_functions(module: Module) -> list[Func]:
             case _:
                 pass
     return found
-
-
-def check_structured(function: Func) -> None:
-    """Refuse control flow between blocks."""
-    for op in function.walk():
-        if any(len(region.blocks) > 1 for region in op.regions):
-            raise UnsupportedLowering.at(
-                op.location, f"'{op.name}' holds several blocks, which is not supported"
-            )
 
 
 def calls(module: Module) -> list[Call]:

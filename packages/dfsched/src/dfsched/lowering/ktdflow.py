@@ -11,10 +11,11 @@ from dfsched.dialects.ktdf import Pipeline, Private, Stage
 from dfsched.dialects.ktdf_lowering import ExecuteOn
 from dfsched.lowering.back_edges import BackedgeGuard
 from dfsched.lowering.errors import LoweringError
-from dfsched.lowering.functions import check_structured, grid_size, map_functions
+from dfsched.lowering.functions import grid_size, map_functions
 from dfsched.lowering.hazards import Placed, place_signals
 from dfsched.lowering.stage_graph import local_edges, topological
 from dfsched.lowering.stage_units import StageUnits, assign_units
+from dfsched.passes.ir_tools import check_structured
 from dfsched.passes.loop_nests import LOOP, OPERAND
 from ktir.analysis import DefUse
 from ktir.dialects.builtin import Module

@@ -25,9 +25,9 @@ from dfsched.dialects.ktdf_lowering import ExecuteOn
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
 from dfsched.lowering.values import Buffer, Known, Meaning, Nothing, Rotating, Runtime, Shifted, Vector
 from dfsched.options import Profile
+from dfsched.passes.index_arithmetic import buffer_address
 from ktir.attributes import IntegerAttr, index_attr
 from ktir.dialects import arith, memref, scf
-from ktir.dialects.builtin import UnrealizedConversionCast
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.types import I1, INDEX, Type, VectorType
 
@@ -173,12 +173,12 @@ class Loops:
         while isinstance(cast, memref.Cast):
             candidate = cast.source
             cast = uses.definer(candidate)
-        address = uses.definer(cast.operands[0]) if isinstance(cast, UnrealizedConversionCast) else None
-        if not isinstance(address, arith.Constant) or not isinstance(address.value, IntegerAttr):
+        address = buffer_address(cast, uses)
+        if address is None:
             raise LoweringError.at(
                 select.location, "select_memref operands must be get_logical_memory_view operations"
             )
-        return address.value.value, candidate.type
+        return address, candidate.type
 
     def _is_buffer_first(self) -> bool:
         architecture = self.unit.shared.architecture

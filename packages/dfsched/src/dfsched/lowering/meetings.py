@@ -15,10 +15,10 @@ from dfsched.architecture import Architecture
 from dfsched.architecture.kinds import Kind, kind_of
 from dfsched.dialects.ktdf import DataTransfer, Pipeline, Private, SelectMemref, Stage
 from dfsched.lowering.stage_units import components
+from dfsched.passes.index_arithmetic import buffer_address
 from ktir.analysis import DefUse
 from ktir.attributes import IntegerAttr, StringAttr
 from ktir.dialects import arith, memref
-from ktir.dialects.builtin import UnrealizedConversionCast
 from ktir.dialects.ktdp import ConstructMemoryView
 from ktir.ir import BlockArgument, Operation, Value
 from ktir.types import MemRefType, bit_width
@@ -147,15 +147,13 @@ class Meetings:
                     yield from self._of(candidate, unit, writes)
             case ConstructMemoryView():
                 yield Access(unit, kind, writes, memory_of(value, self.uses))
-            case UnrealizedConversionCast() if type.is_static:
-                match self.uses.definer(definer.operands[0]):
-                    case arith.Constant(value=IntegerAttr(value=start)):
-                        size = type.num_elements() * ((bit_width(type.element) + 7) // 8)
-                        yield Access(unit, kind, writes, None, (start, start + size))
-                    case _:
-                        yield Access(unit, kind, writes)
             case _:
-                yield Access(unit, kind, writes)
+                start = buffer_address(definer, self.uses)
+                if start is None or not type.is_static:
+                    yield Access(unit, kind, writes)
+                    return
+                size = type.num_elements() * ((bit_width(type.element) + 7) // 8)
+                yield Access(unit, kind, writes, None, (start, start + size))
 
     def pairs(
         self, before: Accesses, after: Accesses, instances: Mapping[Value, int]

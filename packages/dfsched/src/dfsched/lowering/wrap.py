@@ -42,8 +42,8 @@ def _wrap(module: Module) -> Module:
     body_name = f"{name}_body"
     uses = DefUse(program)
     moved = _symbol_operations(program, uses)
-    argument_users = {user for argument in program.arguments for user in uses.users(argument)}
-    if not argument_users <= set(moved):
+    dropped = _only_for_symbols(moved, uses)
+    if any(user not in dropped for argument in program.arguments for user in uses.users(argument)):
         return module
     if module.lookup(body_name) is not None:
         raise LoweringError.at(
@@ -62,7 +62,7 @@ def _wrap(module: Module) -> Module:
         location=program.location,
     )
     inner = Module.create(
-        regions=(Region.of((_body(program, moved, uses, body_name),)),), location=program.location
+        regions=(Region.of((_body(program, dropped, body_name),)),), location=program.location
     )
     others = [op for op in module.operations if op is not program]
     return module.with_operations((declaration, _outer(program, moved, body_name), inner, *others))
@@ -121,14 +121,19 @@ def _outer(program: Func, moved: list[Operation], body_name: str) -> Func:
     )
 
 
-def _body(program: Func, moved: list[Operation], uses: DefUse, body_name: str) -> Func:
-    """The program without its arguments and without what only symbols need."""
-    block = program.body.block
+def _only_for_symbols(moved: list[Operation], uses: DefUse) -> set[Operation]:
+    """Those of the moved operations that nothing else in the program needs."""
     dropped: set[Operation] = {op for op in moved if isinstance(op, CreateId)}
     for op in reversed(moved):
         users = {user for result in op.results for user in uses.users(result)}
         if users and users <= dropped:
             dropped.add(op)
+    return dropped
+
+
+def _body(program: Func, dropped: set[Operation], body_name: str) -> Func:
+    """The program without its arguments and without what only symbols need."""
+    block = program.body.block
     operations = [op for op in block.operations if op not in dropped]
     changed = program.replace(
         attributes={

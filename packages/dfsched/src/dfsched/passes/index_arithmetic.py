@@ -12,6 +12,7 @@ from ktir.affine import AffineExpr, AffineMap, Const, Dim
 from ktir.analysis import DefUse
 from ktir.attributes import IntegerAttr
 from ktir.dialects import affine, arith, ktdp
+from ktir.dialects.builtin import UnrealizedConversionCast
 from ktir.ir import Operation, Value
 from ktir.types import IndexType
 
@@ -29,7 +30,15 @@ AFFINE = (
     arith.SubI,
 )
 
-__all__ = ["Leaves", "constant_value", "depends_on", "expand", "expand_subscripts", "leaves_of"]
+__all__ = [
+    "Leaves",
+    "buffer_address",
+    "constant_value",
+    "depends_on",
+    "expand",
+    "expand_subscripts",
+    "leaves_of",
+]
 
 
 def constant_value(value: Value, definitions: DefUse) -> int | None:
@@ -39,6 +48,13 @@ def constant_value(value: Value, definitions: DefUse) -> int | None:
             return number
         case _:
             return None
+
+
+def buffer_address(op: Operation | None, definitions: DefUse) -> int | None:
+    """The constant address of the buffer that a cast makes, None for anything else."""
+    if not isinstance(op, UnrealizedConversionCast) or len(op.operands) != 1:
+        return None
+    return constant_value(op.operands[0], definitions)
 
 
 def expand(value: Value, definitions: DefUse) -> tuple[AffineExpr, tuple[Value, ...]]:

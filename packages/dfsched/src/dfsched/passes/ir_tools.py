@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from dfsched.passes.errors import Findings
+from dfsched.passes.errors import Findings, UnsupportedKernel
 from ktir.analysis import DefUse
 from ktir.dialects import func
 from ktir.dialects.builtin import Module
+from ktir.errors import Diagnostic
 from ktir.ir import Block, Operation, Region, Value
 from ktir.transforms import clone
 
 __all__ = [
     "Definitions",
     "captured",
+    "check_structured",
     "clone_all",
     "post_order",
     "rewrite_blocks",
@@ -72,6 +74,17 @@ def captured(op: Operation) -> Iterator[Value]:
         for region in inner.regions:
             for block in region.blocks:
                 inside.update(block.arguments)
+
+
+def check_structured(root: Operation) -> None:
+    """`UnsupportedKernel` with every operation whose blocks branch to each other."""
+    found = tuple(
+        Diagnostic(f"'{op.name}' holds several blocks, which is not supported", op.location)
+        for op in root.walk()
+        if any(len(region.blocks) > 1 for region in op.regions)
+    )
+    if found:
+        raise UnsupportedKernel(found)
 
 
 def substitute(op: Operation, mapping: Mapping[Value, Value]) -> Operation:

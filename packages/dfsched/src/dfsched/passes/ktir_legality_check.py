@@ -25,7 +25,9 @@ from collections.abc import Iterator
 from dfsched.architecture import kind_text
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import UnsupportedKernel
+from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.memory_accesses import tile_of, view_of
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.dtypes import element_bytes
@@ -33,7 +35,7 @@ from ktir.errors import Diagnostic
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation, Value
 from ktir.scheduler_profile import scheduler_v1
-from ktir.types import ShapedType
+from ktir.types import ShapedType, element_or_self
 
 __all__ = ["PASS", "run"]
 
@@ -121,12 +123,26 @@ def _buffers(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
 
 def _default(module: Operation) -> Iterator[Diagnostic]:
     stores = any(isinstance(op, ktdp.Store) for op in module.walk())
+    definitions = Definitions(module)
     for op in module.walk():
+        if isinstance(op, ktdp.Load | ktdp.Store):
+            yield from _elements(op, definitions)
         if isinstance(op, ktdp.Load) and not stores:
             yield Diagnostic("this load feeds no store", op.location)
         reason = _reason(op)
         if reason is not None:
             yield Diagnostic(reason, op.location)
+
+
+def _elements(op: ktdp.Load | ktdp.Store, definitions: Definitions) -> Iterator[Diagnostic]:
+    """The tensor of an access has the elements of the memory (its tile does not say which these are)."""
+    try:
+        held = view_of(tile_of(op, definitions), definitions).type.element
+    except ScheduleError:
+        return  # told where the tile or the view is needed
+    moved = element_or_self(op.result.type if isinstance(op, ktdp.Load) else op.data_tile.type)
+    if moved != held:
+        yield Diagnostic(f"the tensor has elements of {moved}, the memory view of {held}", op.location)
 
 
 def _reason(op: Operation) -> str | None:

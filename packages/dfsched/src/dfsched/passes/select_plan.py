@@ -187,7 +187,7 @@ class _Pins:
         pins = {name: tuple(v) if isinstance(v, list) else v for name, v in pins.items()}
         if "tile_sizes" in pins:
             sizes = _numbers(self.function, "tile_sizes", pins["tile_sizes"], loops)
-            clipped = tuple(min(size, trip) for size, trip in zip(sizes, facts.trips, strict=True))
+            clipped = tuple(min(size, trip or size) for size, trip in zip(sizes, facts.trips, strict=True))
             if clipped != sizes:
                 context.warn(
                     self.function.location,

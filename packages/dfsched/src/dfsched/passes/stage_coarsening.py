@@ -59,7 +59,7 @@ from dfsched.dialects.ktdf.types import TokenType
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext, Setting
 from dfsched.passes.build import Emitter
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.index_arithmetic import constant_value, depends_on
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks, substitute
 from dfsched.passes.loop_nests import nest_number, nest_plan
@@ -86,22 +86,26 @@ def run(module: Module, context: PassContext) -> Module:
     nest_depth = context.setting(NEST_DEPTH)
     definitions = Definitions(module)
     work: dict[Value, _Coarsening] = {}
+    findings = Findings()
     for op in module.walk():
         if isinstance(op, Pipeline):
-            loops = _candidates(op, definitions, context, nest_depth)
-            if loops:
-                work[loops[-1].induction_variable] = _Coarsening(op, loops[::-1], definitions, context)
+            with findings.noting():
+                loops = _candidates(op, definitions, context, nest_depth)
+                if loops:
+                    work[loops[-1].induction_variable] = _Coarsening(op, loops[::-1], definitions, context)
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         result: list[Operation] = []
         for op in operations:
             found = work.get(op.induction_variable) if isinstance(op, scf.For) else None
-            result += [op] if found is None else found.result()
+            with findings.noting():
+                result += [op] if found is None else found.result()
         return result
 
     if not work:
         return module
     new = rewrite_blocks(module, rewrite)
+    findings.check()
     assert isinstance(new, Module)
     return new
 
@@ -185,6 +189,11 @@ class _Coarsening:
         homes: dict[OpResult, list[int]] = {}
         if private is None:
             return homes
+        made = {value for op in private.body.block.operations for value in op.results}
+        if len(made.intersection(private.yielded)) != len(private.yielded):
+            raise ScheduleError.at(
+                private.location, "this private yields a resource twice, or one that is made elsewhere"
+            )
         for result in private.results:
             if isinstance(result.type, TokenType):
                 continue

@@ -28,7 +28,7 @@ from dfsched.dialects.ktdf import (
 )
 from dfsched.passes import build
 from dfsched.passes.build import Emitter
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import Findings, ScheduleError
 from dfsched.passes.generics import loop_extents, operands_of
 from dfsched.passes.ir_tools import Definitions, clone_all, substitute
 from dfsched.passes.pipeline_parts import allocations
@@ -109,6 +109,35 @@ class Walk:
         self.vector, self.lanes = (None, 1) if known is None else known
         if self.vector is not None and self.vector < 0:
             self.vector = None
+        if self.vector is not None and self.vector >= self.rank:
+            raise ScheduleError.at(self.op.location, "the loop of the vectors is none of this computation")
+        findings = Findings()
+        for what in self._wrong():
+            with findings.noting():
+                raise ScheduleError.at(self.op.location, what)
+        findings.check()
+
+    def _wrong(self) -> Iterator[str]:
+        """What keeps a generic from being walked in vectors; nothing in pipelines that our passes make."""
+        op, definitions = self.op, self.slab.definitions
+        if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+            yield "a computation on a slab must have one result, a tensor"
+        if len(self.extents) != self.rank:
+            yield "no operand states the extent of a loop of this computation"
+        if self.lanes < 1:
+            yield "vectors without lanes"
+        if self.folds_lanes and combine_of(op) is None:
+            yield "the lanes of this reduction cannot be folded"
+        needed = [value for value, _, _ in operands_of(op, definitions)]
+        start = definitions.definer(op.outputs[0])
+        needed += start.inputs if isinstance(start, linalg.Generic) else ()
+        for computed in (op, start):
+            if isinstance(computed, linalg.Generic) and "reduction" not in computed.iterators:
+                held = computed.body.block.arguments[-1]
+                if any(held in inner.operands for inner in computed.walk()):
+                    yield "a computation on a slab takes what its output held"
+        if any(value not in self.slab.sources for value in needed):
+            yield "an operand of this computation comes from no queue and no computation before it"
 
     @property
     def folds_lanes(self) -> bool:

@@ -70,7 +70,9 @@ def _rules(
     view = verifier.definer(memory)
     if not isinstance(view, GetLogicalMemoryView):
         yield "memref should be a dataflow.get_logical_memory_view"
-    elif not view.layout_map.map.is_identity:
+    elif (
+        isinstance(layout := view.attributes.get("layout_map"), AffineMapAttr) and not layout.map.is_identity
+    ):
         yield "memref layout map should be an identity map"
     if not isinstance(vector.type, VectorType) or vector.type.rank != 1:
         yield "result type is not one dimensional"

@@ -235,9 +235,10 @@ class SelectMemref(Operation):
             yield f"expects at least two candidates, but got {len(self.candidates)}"
         if any(candidate.type != self.selected.type for candidate in self.candidates):
             yield "all candidates must have the type of the result"
-        match verifier.definer(self.phase):
-            case BufferPhase(num_phases=phases) if phases.value != len(self.candidates):
-                yield f"selects among {len(self.candidates)} candidates by a phase of {phases.value}"
+        phase = verifier.definer(self.phase)
+        phases = phase.attributes.get("num_phases") if isinstance(phase, BufferPhase) else None
+        if isinstance(phases, IntegerAttr) and phases.value != len(self.candidates):
+            yield f"selects among {len(self.candidates)} candidates by a phase of {phases.value}"
 
     def fold(self, operands: Sequence[Attribute | None]) -> Sequence[Attribute | Value] | None:
         phase = _value_of(operands[0])
