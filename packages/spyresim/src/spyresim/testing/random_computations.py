@@ -229,9 +229,8 @@ def _layout(dice: Random) -> Layout:
     inner = [dice.choice([1, 2, 2, 3]) for _ in range(rank)]
     mixed = rank > 1 and dice.random() < 0.35
     long = dice.randrange(rank) if mixed else rank - 1
-    room = (_MOST_SINGLE_ELEMENTS if mixed else _MOST_ELEMENTS) // math.prod(
-        n for d, n in enumerate(inner) if d != long
-    )
+    most = _MOST_SINGLE_ELEMENTS if mixed else _MOST_ELEMENTS
+    room = most // math.prod(n for d, n in enumerate(inner) if d != long)
     inner[long] = dice.choice([n for n in _EXTENTS if n <= room])
     grid: tuple[int, ...] = (dice.randint(1, 3),)
     if rank > 1 and dice.random() < 0.4:
