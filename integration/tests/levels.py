@@ -113,9 +113,12 @@ def check_levels(
     assert expected
     sequential = [result for result in compiled.passes if is_sequential(result.module)]
     assert len(sequential) > len(compiled.passes) // 2
+    previous: ktir.Module | None = None
     for result in sequential:
-        outputs = run_schedule(compiled, arguments, module=result.module).outputs
-        assert_same(outputs, expected, f"after {result.name}")
+        if result.module is not previous:  # else the pass has changed nothing
+            outputs = run_schedule(compiled, arguments, module=result.module).outputs
+            assert_same(outputs, expected, f"after {result.name}")
+        previous = result.module
     assert_same(run_dataflow(compiled, arguments).outputs, expected, "DataflowIR")
 
     whole = compiled.write(folder / "whole")

@@ -1,5 +1,6 @@
 """Test configuration of spyrert: deterministic Hypothesis profiles and the counts of `SWEEPS=1`."""
 
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -82,6 +83,15 @@ def cases(request: pytest.FixtureRequest) -> int:
 
 
 # --- end of the shared part ---
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_collections() -> Iterator[None]:
+    """Tests collect garbage often: what exists before those of a module is left out of that."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def arg(role: Role, shape: tuple[int, ...], name: str, position: int, linear: bool = False) -> ArgSpec:
