@@ -1,5 +1,6 @@
 """Test configuration of the integration tests: the same profiles and counts as in the packages."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -50,6 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if test not in done:  # parametrised items share one function
                 done.add(test)
                 settings(max_examples=cases)(test)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what has been collected stays to the end: the garbage collector need not look at it
 
 
 @pytest.fixture

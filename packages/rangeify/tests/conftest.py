@@ -1,5 +1,6 @@
 """Test configuration of rangeify: deterministic Hypothesis profiles, counts of `SWEEPS=1`, extras."""
 
+import gc
 import importlib.metadata
 import os
 import sys
@@ -53,6 +54,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if test not in done:  # parametrised items share one function
                 done.add(test)
                 settings(max_examples=cases)(test)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what has been collected stays to the end: the garbage collector need not look at it
 
 
 @pytest.fixture

@@ -73,6 +73,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 settings(max_examples=cases)(test)
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what has been collected stays to the end: the garbage collector need not look at it
+
+
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> int:
     """Number of cases for a test with its own loop: `for seed in range(cases)`."""
@@ -86,12 +90,10 @@ def cases(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def short_collections() -> Iterator[None]:
+def short_collections() -> None:
     """Tests collect garbage often: what exists before those of a module is left out of that."""
-    gc.collect()
+    gc.collect(1)
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def arg(role: Role, shape: tuple[int, ...], name: str, position: int, linear: bool = False) -> ArgSpec:
