@@ -19,10 +19,12 @@ from click.testing import CliRunner, Result
 
 import dfsched
 import ktir
+import spyresim
 from dfsched import pipeline
 from ktir.dialects import arith
 from spyresim.cli import main
 from spyresim.testing import text as k
+from spyresim.testing.compute_kernels import KERNELS
 
 RNG = np.random.default_rng(11)
 A, B = RNG.normal(size=(100, 256)).astype(np.float16), RNG.normal(size=(96, 256)).astype(np.float16)
@@ -321,6 +323,59 @@ class TestVerify:
         assert "shifted_add seed 1: at level device" in result.output
         assert "after pass 'path-expansion'" in result.output
         assert "2 runs, all levels agree" in result.output
+
+    def test_chosen_passes(self, here: Path) -> None:
+        """`--only` executes what it names, `--stop-after` nothing behind a pass; unknown names are bad calls."""
+        base = ["verify", "add.mlir", "--device", "sample"]
+
+        def executed(*options: str) -> list[str]:
+            result = call(*base, *options)
+            assert result.exit_code == 0, result.output
+            return re.findall(r"seed 0: (?:after pass '(.*?)'|at level (\S+)) ", result.output)
+
+        def flat(*options: str) -> list[str]:
+            return [a or b for a, b in executed(*options)]
+
+        everything = flat()
+        assert everything[0] == "ktir"
+        assert everything[-2:] == ["dataflow", "device"]
+        assert flat("--only", "path-expansion", "--only", "device") == ["ktir", "path-expansion", "device"]
+        assert flat("--only", "dataflow") == ["ktir", "dataflow"]
+        stopped = flat("--stop-after", "path-expansion")
+        assert stopped == everything[: len(stopped)]
+        assert stopped[-1] == "path-expansion"
+        for options in (["--only", "nothing"], ["--stop-after", "nothing"]):
+            result = call(*base, *options)
+            assert result.exit_code == 2
+            assert "no pass 'nothing'; passes: " in result.stderr
+
+    def test_a_pass_that_breaks_the_kernel_is_not_hidden_by_others(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        breaks(monkeypatch, "path-expansion", subtract)
+        result = call("verify", "add.mlir", "--device", "sample", "--only", "device", "--quiet")
+        assert result.exit_code == 1
+        assert "at level device: output 'c' at [0, 0]: expected" in result.stderr
+
+    def test_reductions_are_reordered_by_a_pass(self) -> None:
+        """What is compared bit for bit behind it is what that pass computes, whatever else is chosen."""
+        for only in (("device",), ("path-expansion", "dataflow")):
+            (one,) = spyresim.verify(ktir.parse(KERNELS["row sums"]), "sample", only=only)
+            assert one.ok, one.first
+            found = [outcome.after or outcome.level for outcome in one.outcomes]
+            assert len(found) == len(only) + 2
+            assert found[0] == "ktir"
+            assert [name for name in found if name in only] == list(only)
+
+    def test_progress_on_a_terminal(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is being executed is said before it is, and gone afterwards; not in files and not with --quiet."""
+        options = ["verify", "add.mlir", "--device", "sample", "--only", "device"]
+        assert "..." not in call(*options).stderr
+        monkeypatch.setattr("spyresim.cli._on_a_terminal", lambda: True)
+        shown = call(*options).stderr
+        assert re.findall(r"seed 0: (.*?) \.\.\.", shown) == ["at level ktir", "at level device"]
+        assert shown.endswith("\r\x1b[K")
+        assert call(*options, "--quiet").stderr == ""
 
     def test_device_of_the_file(self, here: Path) -> None:
         """A file that declares its device needs no --device; constant base addresses work (reading 4)."""

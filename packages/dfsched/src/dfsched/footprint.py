@@ -16,8 +16,9 @@ __all__ = ["check_footprint"]
 def check_footprint(module: Module, kernel: str, architecture: Architecture) -> None:
     """`ScheduleError` at the kernel if arguments of known size take more than all of the device memory.
 
-    A note an argument, the largest first. Sizes that only the launch knows count as nothing; what cannot be
-    told about a kernel is left to the passes that need it.
+    A note an argument, the largest first. One that is too large by itself is left to the check of views.
+    Sizes that only the launch knows count as nothing; what cannot be told about a kernel is left to later
+    passes.
     """
     memory = architecture.device_memory
     if memory is None or memory.size is None:
@@ -29,8 +30,8 @@ def check_footprint(module: Module, kernel: str, architecture: Architecture) -> 
         return
     sizes = [(size, argument) for argument in arguments if (size := _bytes(argument)) is not None]
     total = sum(size for size, _ in sizes)
-    if total <= memory.size:
-        return
+    if total <= memory.size or any(size > memory.size for size, _ in sizes):
+        return  # one that is too large by itself is refused at its view
     needed, available = bytes_text(total), bytes_text(memory.size)
     if needed == available:
         needed, available = f"{total} bytes", f"{memory.size} bytes"

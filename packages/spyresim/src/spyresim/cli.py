@@ -74,6 +74,7 @@ def main() -> None:
 def reported() -> Iterator[None]:
     """Turn errors into messages and exit codes."""
     from dfsched.errors import DeviceNotFound, DfschedError
+    from dfsched.passes.errors import UnknownPass
     from spyrert.errors import SpyreError
 
     try:
@@ -86,7 +87,7 @@ def reported() -> Iterator[None]:
     except MemoryError as error:
         _say(Diagnostic(f"the arrays of this run do not fit into memory: {error}".rstrip(": ")))
         sys.exit(1)
-    except (ArgumentError, DeviceNotFound) as error:
+    except (ArgumentError, DeviceNotFound, UnknownPass) as error:
         _say(Diagnostic(str(error)))
         sys.exit(2)
     except KtirError as error:
@@ -462,23 +463,64 @@ def _compare(
 # -- verify
 
 
+def _on_a_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+class _Progress:
+    """One line on a terminal that says what is being done; nothing elsewhere."""
+
+    def __init__(self, shown: bool) -> None:
+        self._shown = shown
+
+    def show(self, name: str, seed: int, where: str) -> None:
+        self.clear()
+        if self._shown:
+            click.echo(f"{name} seed {seed}: {where} ...", err=True, nl=False)
+
+    def clear(self) -> None:
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False, color=True)
+
+
 @main.command()
 @click.argument("file", type=TextFile())
 @click.option("--device", help="A package device or a file; not needed where the file declares its device.")
 @click.option("--kernel", help="Only this public function.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Sets of arguments.")
 @click.option("--arg", "-a", "args", multiple=True, metavar="NAME=VALUE|NAME=@FILE.npy", help="An argument.")
+@click.option("--stop-after", metavar="PASS", help="Execute nothing behind this pass.")
+@click.option(
+    "--only",
+    metavar="PASS|dataflow|device",
+    multiple=True,
+    help="Execute the IR after this pass, or this level at the end, and no other; may be repeated.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Say only what differs.")
 def verify(
-    file: Path, device: str | None, kernel: str | None, seeds: int, args: tuple[str, ...], quiet: bool
+    file: Path,
+    device: str | None,
+    kernel: str | None,
+    seeds: int,
+    args: tuple[str, ...],
+    stop_after: str | None,
+    only: tuple[str, ...],
+    quiet: bool,
 ) -> None:
-    """Compile FILE, execute every level and the IR after every pass, and compare the outputs."""
+    """Compile FILE, execute every level and the IR after every pass, and compare the outputs.
+
+    On a terminal a line says what is being executed.
+    """
+    import dfsched
     from spyresim.verification import LevelOutcome
     from spyresim.verification import verify as verify_module
 
     values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
 
+    progress = _Progress(not quiet and _on_a_terminal())
+
     def show(name: str, seed: int, outcome: LevelOutcome) -> None:
+        progress.clear()
         if not quiet:
             cycles = "" if outcome.cycles is None else f"  {outcome.cycles:g} cycles"
             state = "ok" if outcome.agrees else "DIFFERS" if outcome.difference else "FAILS"
@@ -487,7 +529,20 @@ def verify(
 
     with reported():
         module = _load(file)
-        found = verify_module(module, device, kernel=kernel, seeds=seeds, args=values, on_outcome=show)
+        try:
+            found = verify_module(
+                module,
+                device,
+                kernel=kernel,
+                seeds=seeds,
+                args=values,
+                options=dfsched.Options(stop_after=stop_after),
+                only=only or None,
+                on_outcome=show,
+                on_start=progress.show,
+            )
+        finally:
+            progress.clear()
         if not found:
             raise UnsupportedError("a file without a public kernel")
         bad = [(v, v.first) for v in found if v.first is not None]

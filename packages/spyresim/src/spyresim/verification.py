@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import NoneType
 
@@ -16,7 +17,7 @@ import numpy as np
 
 import dfsched
 from dfsched.dialects import dataflow, symbol
-from dfsched.pipeline import PassResult, pipeline
+from dfsched.pipeline import PassResult, find_passes, pipeline
 from ktir.dialects.builtin import Module
 from ktir.dtypes import decode_array, encode_array, storage_dtype
 from ktir.errors import KtirError
@@ -218,6 +219,26 @@ def random_array(rng: np.random.Generator, type: Type, shape: tuple[int, ...], f
 
 # -- verification
 
+END_LEVELS = ("dataflow", "device")
+"""What is executed of the end of a compilation."""
+
+
+@attrs.frozen
+class _Run:
+    """What is asked of a verification; see `verify`."""
+
+    given: Mapping[str, object]
+    only: Collection[str] | None = None
+    on_outcome: Callable[[str, int, LevelOutcome], None] | None = None
+    on_start: Callable[[str, int, str], None] | None = None
+
+    def wants(self, name: str) -> bool:
+        return self.only is None or name in self.only
+
+    def starts(self, kernel: str, seed: int, level: str, after: str | None = None) -> None:
+        if self.on_start is not None:
+            self.on_start(kernel, seed, LevelOutcome(level, after).where)
+
 
 def verify(
     module: Module,
@@ -227,7 +248,9 @@ def verify(
     seeds: int = 1,
     args: Mapping[str, object] | None = None,
     options: dfsched.Options | None = None,
+    only: Collection[str] | None = None,
     on_outcome: Callable[[str, int, LevelOutcome], None] | None = None,
+    on_start: Callable[[str, int, str], None] | None = None,
 ) -> tuple[Verification, ...]:
     """Compile kernels and execute them at every level and after every pass.
 
@@ -236,21 +259,31 @@ def verify(
         kernel: only this one; default all public ones.
         seeds: number of sets of random arguments.
         args: values for some arguments, the same in every set.
+        options: of the compilation; with `stop_after` nothing behind that pass is executed.
+        only: names of passes after which the IR is executed, ``"dataflow"`` and ``"device"`` for the levels
+            at the end; default all. A pass that reorders reductions is executed anyway: later levels are
+            compared with what it computes.
         on_outcome: called with kernel, seed and outcome as soon as there is one.
+        on_start: called with kernel, seed and what is executed next, before each execution.
 
     A pass that fails because one before it has broken the kernel does not hide that: what was compiled is
     compared, and the failure comes last.
 
     Raises:
-        what `dfsched.compile` raises; `ArgumentError` if no arguments are found that the kernel accepts;
-        `CallError` for arguments of other types.
+        what `dfsched.compile` raises; `UnknownPass` for a name in `only`; `ArgumentError` if no arguments are
+        found that the kernel accepts; `CallError` for arguments of other types.
     """
     require("verify", "module", module, Module)
     require("verify", "kernel", kernel, str, NoneType)
     require("verify", "seeds", seeds, int)
     require_arguments("verify", args)
     require("verify", "options", options, dfsched.Options, NoneType)
+    require("verify", "only", only, Collection, NoneType)
     base = options or dfsched.Options()
+    for wanted in only or ():
+        if wanted not in END_LEVELS:
+            find_passes(wanted)
+    run = _Run(args or {}, only, on_outcome, on_start)
     names = dfsched.kernels(module) if kernel is None else (kernel,)
     found: list[Verification] = []
     for name in names:
@@ -268,10 +301,10 @@ def verify(
             failure = LevelOutcome(
                 "schedule", failing, error=f"the pass fails: {type(error).__name__}: {error}"
             )
-            if _verify(compiled, 0, args or {}, None).ok and not isinstance(error, STUMBLES):
+            if _verify(compiled, 0, _Run(args or {})).ok and not isinstance(error, STUMBLES):
                 raise  # nothing was wrong before: the error is about the kernel
         for seed in range(seeds):
-            one = _verify(compiled, seed, args or {}, on_outcome)
+            one = _verify(compiled, seed, run)
             if failure is not None:
                 one = attrs.evolve(one, outcomes=(*one.outcomes, failure))
                 if on_outcome is not None:
@@ -304,27 +337,33 @@ def _as_far_as_it_goes(
 def _verify(
     compiled: dfsched.Compiled,
     seed: int,
-    given: Mapping[str, object],
-    on_outcome: Callable[[str, int, LevelOutcome], None] | None,
+    asked: _Run,
 ) -> Verification:
     interface = interface_of(compiled.source, compiled.kernel)
     machine = compiled.architecture.machine().for_module(compiled.source.attributes)
-    arguments, meaning = _accepted(compiled, interface, machine, seed, given)
+    starts = partial(asked.starts, compiled.kernel, seed)
+    starts("ktir")
+    arguments, meaning = _accepted(compiled, interface, machine, seed, asked.given)
     outcomes = [LevelOutcome("ktir")]
 
     def note(outcome: LevelOutcome) -> None:
         outcomes.append(outcome)
-        if on_outcome is not None:
-            on_outcome(compiled.kernel, seed, outcome)
+        if asked.on_outcome is not None:
+            asked.on_outcome(compiled.kernel, seed, outcome)
 
-    if on_outcome is not None:
-        on_outcome(compiled.kernel, seed, outcomes[0])
+    if asked.on_outcome is not None:
+        asked.on_outcome(compiled.kernel, seed, outcomes[0])
     previous: Module | None = None
     rounding: Reassociation | None = None
     dataflow_runs = DataflowRuns(compiled, arguments)
     for result in compiled.passes:
         same = result.module is previous  # the pass changed nothing
         sequential = is_sequential(result.module)
+        if not asked.wants(result.name) and not (
+            sequential and rounding is None and Reassociation.of(result.module) is not None
+        ):
+            previous = None  # the next one is not compared with this one
+            continue
         if not same and sequential and previous is not None and outcomes[-1].agrees:
             same = says_the_same(previous, result.module)
         previous = result.module
@@ -334,8 +373,10 @@ def _verify(
         if not sequential:
             if compiled.options.stop_after is not None:
                 break  # there is no launch spec to run it by
+            starts("dataflow", result.name)
             note(_at_dataflow(dataflow_runs, meaning, result))
             continue
+        starts("schedule", result.name)
         if rounding is None and (rounding := Reassociation.of(result.module)) is not None:
             outcome, meaning = _reassociated(compiled, interface, arguments, meaning, result, rounding)
             note(outcome)
@@ -343,8 +384,12 @@ def _verify(
         note(_after_pass(compiled, interface, arguments, meaning, result))
     if compiled.options.stop_after is not None:
         return Verification(compiled.kernel, seed, tuple(outcomes))
-    note(_at_dataflow(dataflow_runs, meaning))
-    note(_outcome("device", None, meaning, lambda watch: _run_device(compiled, arguments, watch)))
+    if asked.wants("dataflow"):
+        starts("dataflow")
+        note(_at_dataflow(dataflow_runs, meaning))
+    if asked.wants("device"):
+        starts("device")
+        note(_outcome("device", None, meaning, lambda watch: _run_device(compiled, arguments, watch)))
     return Verification(compiled.kernel, seed, tuple(outcomes))
 
 
