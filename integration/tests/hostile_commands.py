@@ -16,7 +16,7 @@ import dfsched
 from dfsched.cli import main
 from repository import ROOT
 
-__all__ = ["DEVICES", "wrong_with"]
+__all__ = ["DEVICES", "LOCATED", "SECONDS", "TooSlow", "limited", "wrong_with"]
 
 SECONDS = 20
 """CPU time that one command may take; the slowest takes about two seconds."""
@@ -31,6 +31,7 @@ DEVICES = {
     )
 }
 LOCATED = re.compile(r"^[^\s:]+\.mlir:\d+:\d+: error: ", re.MULTILINE)
+"""How an error with a place starts."""
 
 
 class TooSlow(BaseException):

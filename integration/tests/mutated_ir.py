@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from random import Random
 
@@ -20,12 +19,11 @@ DRAWS = 12
 """Changes that are tried until one leaves a module that verifies."""
 
 
-def damaged_module(module: Module, dice: Random) -> str:
-    """The text of the module with one to three changes, each of which leaves it valid if one of some does."""
-    for _ in range(dice.choice([1, 1, 2, 3])):
+def damaged_module(module: Module, dice: Random) -> Module:
+    """The module with one to five changes, each of which leaves it valid if one of some does."""
+    for _ in range(dice.choice([1, 2, 3, 4, 5])):
         module = _changed(module, dice)
-    text = ktir.print_module(module)
-    return _other_name(text, dice) if dice.random() < 0.2 else text
+    return module
 
 
 def _changed(module: Module, dice: Random) -> Module:
@@ -42,18 +40,6 @@ def _changed(module: Module, dice: Random) -> Module:
             continue
         return new
     return module
-
-
-def _other_name(text: str, dice: Random) -> str:
-    """A quoted name (of a unit, a memory, an iterator) by another, once or wherever it stands."""
-    names = sorted(set(re.findall(r'"[^"\n]*"', text)))
-    if len(names) < 2:
-        return text
-    old, new = dice.sample(names, 2)
-    if dice.random() < 0.5:
-        return text.replace(old, new)
-    start = dice.choice([match.start() for match in re.finditer(re.escape(old), text)])
-    return text[:start] + new + text[start + len(old) :]
 
 
 @define

@@ -129,6 +129,17 @@ def _replace_name_everywhere(text: str, dice: Random) -> str:
     return re.sub(rf"(?<![\w%#@.]){re.escape(old)}(?![\w.])", new, text)
 
 
+def _replace_quoted(text: str, dice: Random) -> str:
+    """A quoted name (of a unit, a memory, an iterator) by another, once or wherever it stands."""
+    names = sorted(set(re.findall(r'"[^"\n]*"', text)))
+    if len(names) < 2:
+        return text
+    old, new = dice.sample(names, 2)
+    if dice.random() < 0.5:
+        return text.replace(old, new)
+    return _replaced(text, re.compile(re.escape(old)), dice, lambda match: new)
+
+
 def _replace_value(text: str, dice: Random) -> str:
     return _replaced(text, _ATTRIBUTE, dice, lambda match: f"{match.group(1)} = {dice.choice(_VALUES)}")
 
@@ -173,5 +184,5 @@ _MUTATIONS = (
     *(_swap_tokens, _delete_token, _duplicate_token, _replace_token),
     *(_replace_number, _replace_number, _replace_number_everywhere, _replace_number_everywhere),
     *(_replace_name_everywhere, _replace_value, _replace_value, _delete_attribute, _rename_attribute),
-    *(_delete_line, _duplicate_line, _swap_lines),
+    *(_delete_line, _duplicate_line, _swap_lines, _replace_quoted),
 )

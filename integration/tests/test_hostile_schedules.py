@@ -10,14 +10,17 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hostile_commands import DEVICES, wrong_with
+from hostile_commands import DEVICES, LOCATED, SECONDS, TooSlow, limited, wrong_with
 from mutated_ir import damaged_module
 from mutated_texts import mutated
 
 import dfsched
 import ktir
+from dfsched.dataflow_check import check_dataflow
+from dfsched.errors import DfschedError
+from dfsched.passes.base import PassContext
 from dfsched.passes.errors import UnsupportedKernel
-from dfsched.pipeline import OTHER_PASSES, PASSES
+from dfsched.pipeline import OTHER_PASSES, PASSES, run_pipeline
 from dfsched.split import split
 from ktir.dialects.builtin import Module
 from ktir.errors import KtirError
@@ -42,7 +45,7 @@ def stages(source: str, device: str) -> Stages:
     Nothing if the device does not have what the kernel needs.
     """
     try:
-        module = ktir.parse(source)
+        module = ktir.parse(source, file="kernel.mlir")
         options = dfsched.Options(emit="dfir", kernel=dfsched.kernels(module)[0])
         compiled = dfsched.compile(module, DEVICES[device], options)
     except UnsupportedKernel:
@@ -52,9 +55,7 @@ def stages(source: str, device: str) -> Stages:
 
 
 def damaged(module: Module, dice: Random) -> str:
-    """A mutant, rather one that parses and verifies: of the module, or of its text."""
-    if dice.random() < 0.6:
-        return damaged_module(module, dice)
+    """The damaged text of a module, rather one that parses and verifies."""
     text = ktir.print_module(module)
     for _ in range(DRAWS):
         mutant = mutated(text, dice)
@@ -97,21 +98,75 @@ def files(folder: Path, dice: Random, found: Stages, device: str) -> tuple[str, 
     return texts[victim], wrong_with(["check", path, "--device", DEVICES[device]])
 
 
-def outcomes(folder: Path, seed: int) -> tuple[str, str | None]:
-    """One damaged file, drawn by a seed: its text, and what is wrong."""
-    dice = Random(seed // SHARED)
-    found: Stages = ()
-    while not found:
+def drawn(number: int) -> tuple[str, Stages]:
+    """A device, and a compilation for it."""
+    dice = Random(number)
+    while True:
         device = dice.choice(sorted(DEVICES))
         found = stages(dice.choice(SOURCES), device)
+        if found:
+            return device, found
+
+
+def outcomes(folder: Path, seed: int) -> tuple[str, str | None]:
+    """One damaged file, drawn by a seed: its text, and what is wrong."""
+    device, found = drawn(seed // SHARED)
     dice = Random(seed)
     kind = files if dice.random() < 0.25 else passes
     return kind(folder, dice, found, device)
 
 
-@pytest.mark.sweep(default=12, full=5_000)
+@pytest.mark.sweep(default=8, full=2_000)
 def test_damaged_schedules(tmp_path: Path, cases: int) -> None:
     """Each is taken or refused at a line and column."""
     for seed in range(cases):
         text, wrong = outcomes(tmp_path, seed)
+        assert wrong is None, f"seed {seed}: {wrong}\n{text}"
+
+
+# -- valid modules that no pass makes
+
+
+def place(number: int, found: Stages) -> int:
+    """Where the pass that gets module `number` stands in the pipeline."""
+    name = found[number][0]
+    alike = [position for position, item in enumerate(PASSES) if item.name == name]
+    return alike[sum(other == name for other, _ in found[:number])]
+
+
+def wrong_with_module(module: Module, number: int, found: Stages, device: str, dice: Random) -> str | None:
+    """What is wrong with how some passes in sequence, or the check of DataflowIR, treat a valid module."""
+    architecture = dfsched.load_architecture(DEVICES[device])
+    try:
+        with limited():
+            if number == len(found) - 1:
+                check_dataflow(split(module), architecture)
+            else:
+                first = place(number, found)
+                chosen = PASSES[first : first + dice.choice([1, 1, 1, 2, 4])]
+                run_pipeline(module, PassContext(architecture), chosen)
+    except TooSlow:
+        return f"more than {SECONDS} s"
+    except (DfschedError, KtirError) as error:
+        located = all(LOCATED.search(str(d)) for d in getattr(error, "diagnostics", ()))
+        return None if located else f"no place: {error}"
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def outcomes_of_modules(seed: int) -> tuple[str, str | None]:
+    """One valid module of any stage that no pass makes, drawn by a seed: its text, and what is wrong."""
+    device, found = drawn(seed // (6 * SHARED))
+    dice = Random(seed)
+    number = dice.randrange(len(found))
+    module = damaged_module(found[number][1], dice)
+    return ktir.print_module(module), wrong_with_module(module, number, found, device, dice)
+
+
+@pytest.mark.sweep(default=20, full=20_000)
+def test_foreign_modules(cases: int) -> None:
+    """Each is taken or refused, whatever operations stand where."""
+    for seed in range(cases):
+        text, wrong = outcomes_of_modules(seed)
         assert wrong is None, f"seed {seed}: {wrong}\n{text}"
