@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rangeify
-from rangeify import BindError, Tensor, UnsupportedError, Variable
+from rangeify import BindError, Config, Tensor, UnsupportedError, Variable
+from rangeify import functions as f
 from rangeify.lowering import clear_schedule_cache, statistics
-from uopgraph import UOp
+from uopgraph import UOp, dtypes
 
 Array = np.ndarray[Any, Any]
 POSITION = UOp.variable("position", 0, 15)
@@ -112,6 +114,95 @@ def test_views_with_a_variable_need_no_kernel() -> None:
     np.testing.assert_array_equal(rangeify.run(schedule, bindings={"position": 5})[0], a[5])
 
 
-def test_stored_values_of_variable_size_are_named() -> None:
-    with pytest.raises(UnsupportedError, match="symbolic dimension"):
-        rangeify.schedule(Tensor(array(16, 4))[: POSITION + 1] + 1)
+SIZE = UOp.variable("size", 1, 8)
+WIDTH = UOp.variable("width", 1, 4)
+DEVICES = ("cpu:0", "cpu:1")
+
+
+def _written(y: Any) -> Any:
+    y[0] = 5
+    return y
+
+
+#: Programs over an (8, 4) value and a size, and what they mean for NumPy.
+SIZED: dict[str, tuple[Callable[[Tensor, Any], Tensor], Callable[[Array, int], Array]]] = {
+    "view": (lambda x, n: x[:n], lambda a, n: a[:n]),
+    "value": (lambda x, n: x[:n] * 2, lambda a, n: a[:n] * 2),
+    "turned": (lambda x, n: (x[:n] + 1).T, lambda a, n: (a[:n] + 1).T),
+    "backwards": (lambda x, n: (x[:n] + 1).flip(0), lambda a, n: (a[:n] + 1)[::-1]),
+    "padded": (
+        lambda x, n: (x[:n] + 1).pad(((1, 0), (0, 2))),
+        lambda a, n: np.pad(a[:n] + 1, ((1, 0), (0, 2))),
+    ),
+    "flat": (lambda x, n: (x[:n] * 2).reshape(n * 4), lambda a, n: (a[:n] * 2).reshape(-1)),
+    "joined": (
+        lambda x, n: f.concatenate((x[:n], x[:n] * 2)),
+        lambda a, n: np.concatenate([a[:n], a[:n] * 2]),
+    ),
+    "rows": (lambda x, n: x[:n].sum(1), lambda a, n: a[:n].sum(1)),
+    "product": (lambda x, n: x[:n] @ x[:n].T, lambda a, n: a[:n] @ a[:n].T),
+    "stored": (lambda x, n: (x[:n] * 2).contiguous().sum(0) + 1, lambda a, n: (a[:n] * 2).sum(0) + 1),
+    "centred": (
+        lambda x, n: (x[:n] * 4 - x[:n].max(0)).contiguous() * 2,
+        lambda a, n: (a[:n] * 4 - a[:n].max(0)) * 2,
+    ),
+    "mean": (lambda x, n: x[:n].mean(0), lambda a, n: a[:n].mean(0, dtype=np.float32)),
+    "two sizes": (
+        lambda x, n: (x[:n, : WIDTH.bind(2)] * 2).contiguous().sum(1) + 1,
+        lambda a, n: (a[:n, :2] * 2).sum(1) + 1,
+    ),
+    "offset": (lambda x, n: x[n - 1 : n] * 2, lambda a, n: a[n - 1 : n] * 2),
+    "written": (lambda x, n: _written(x[:n] * 2), lambda a, n: _written(a[:n] * 2)),
+    "in place": (lambda x, n: _set(x, n), lambda a, n: np.concatenate([a[:n] * 2 + 1, a[n:]])),
+    "elsewhere": (lambda x, n: (x[:n] * 2).to("cpu:1") + 1, lambda a, n: a[:n] * 2 + 1),
+    "sum elsewhere": (lambda x, n: (x[:n] * 2).to("cpu:1").sum(0), lambda a, n: (a[:n] * 2).sum(0)),
+    "view elsewhere": (lambda x, n: x[:n].to("cpu:1"), lambda a, n: a[:n]),
+    "shards": (lambda x, n: x[:n].shard(DEVICES, 1) * 2, lambda a, n: a[:n] * 2),
+    "all-reduce": (lambda x, n: x[:n].shard(DEVICES, 1).sum(1), lambda a, n: a[:n].sum(1)),
+    "call": (lambda x, n: _called(x, n) + 1, lambda a, n: a[:n] * 2 + 1),
+}
+
+
+def _set(x: Tensor, n: Any) -> Tensor:
+    x[:n] = x[:n] * 2
+    x[:n] += 1
+    return x
+
+
+def _called(x: Tensor, n: Any) -> Tensor:
+    p = UOp.param(0, dtypes.float32, (8, 4), "cpu")
+    body = p.shrink(((0, n.unbound().param_like(1)), (0, 4))) * 2.0
+    return Tensor(body.call(x.uop, n, precompile=True).gettuple(0))
+
+
+@pytest.mark.parametrize("fusion", ["rows", "reference"])
+@pytest.mark.parametrize("name", SIZED)
+def test_values_of_variable_size(name: str, fusion: str) -> None:
+    """rangeify checklist 21, 61: stored, computed from and written to, for all sizes of one schedule, and realised."""
+    make, want = SIZED[name]
+    a = array(8, 4)
+    schedule = rangeify.schedule(make(Tensor(a), SIZE.bind(3)), config=Config(fusion=fusion))
+    loaded = rangeify.Schedule.from_json(schedule.to_json())
+    assert all(isinstance(d, int) for b in schedule.buffers for d in b.shape)
+    for n in (1, 3, 5, 8):
+        expected = want(a.copy(), n)
+        for order in (None, n):
+            got = rangeify.run(schedule, bindings={"size": n}, order=order)[0]
+            np.testing.assert_array_equal(got, expected, str(n))
+        np.testing.assert_array_equal(rangeify.run(loaded, [a], bindings={"size": n})[0], expected)
+    value = make(Tensor(a), SIZE.bind(3))
+    before, expected = value + 1, want(a.copy(), 3)
+    np.testing.assert_array_equal(value.numpy(), expected)
+    value += 2
+    value[0] = 9
+    changed = expected + 2
+    changed[0] = 9
+    np.testing.assert_array_equal(value.numpy(), changed)
+    np.testing.assert_array_equal(before.numpy(), expected + 1)
+
+
+def test_what_needs_a_known_size_says_so() -> None:
+    x = Tensor(array(8, 4))[: SIZE.bind(3)]
+    for call in (len, lambda x: x.size, list, lambda x: x[np.array([0, 1])], lambda x: x.flatten()):
+        with pytest.raises(UnsupportedError, match="symbolic"):
+            call(x)

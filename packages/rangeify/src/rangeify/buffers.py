@@ -24,12 +24,8 @@ class Allocation:
 
 
 def _extent(index: UOp) -> int:
-    if index.op is Ops.CONST:
-        return 1
-    bound = index.src[0]
-    if bound.op is not Ops.CONST:
-        raise UnsupportedError("a symbolic dimension of an intermediate buffer")
-    return int(bound.arg)
+    """The size of an axis of storage; of a symbolic one the greatest."""
+    return 1 if index.op is Ops.CONST else int(index.src[0].vmax)
 
 
 def _stage_to_storage(ctx: Allocation, stage: UOp, x: UOp) -> UOp:

@@ -35,20 +35,12 @@ def is_virtual(node: UOp) -> bool:
     return node.device is None or node.dtype.is_weak
 
 
-def _host_shape(node: UOp) -> tuple[int, ...]:
-    dims = []
-    for d in node.shape:
-        if not isinstance(d, int):
-            raise UnsupportedError("a symbolic dimension of a stored value")
-        dims.append(d)
-    return tuple(dims)
-
-
 def new_place(node: UOp) -> UOp:
-    """Fresh storage for the value of `node`, of the same shape, devices and sharding."""
+    """Fresh storage for the value of `node`, of the same devices and sharding; its shape is the greatest that
+    a symbolic one takes."""
     device = node.device
     assert device is not None
-    shape = list(_host_shape(node))
+    shape = list(node.max_shape)
     axis = None if isinstance(device, str) else node.axis
     if axis is None or isinstance(device, str):
         return storage.new_buffer(tuple(shape), node.dtype, device)
@@ -81,11 +73,11 @@ def _storage_view(node: UOp) -> UOp | None:
         )
     if node.base.op is not Ops.BUFFER:
         return None
-    found = node.contiguous_view()
+    shape = node.shape
+    found = node.contiguous_view() if all(isinstance(d, int) for d in shape) else None
     if found is None or found[0].op is not Ops.BUFFER:
         return None
     buffer, offset = found
-    shape = _host_shape(node)
     size = int(node.numel())
     if size == buffer.numel():
         return buffer.reshape(shape)
@@ -135,13 +127,14 @@ class _Storing:
     def value(self, node: UOp, now: UOp) -> UOp:
         """A numbered value gets a buffer and a STORE into it."""
         buffer = new_place(node)
-        self.stored[node] = buffer
+        self.stored[node] = storage.shown(buffer, node.shape)
         if 0 in node.shape:
             return buffer
-        filled = buffer.after(buffer.store(now.src[0] if _is_plain_mark(node) else now))
+        value = now.src[0] if _is_plain_mark(node) else now
+        filled = buffer.after(storage.shown(buffer, value.shape).store(value))
         self.effects[filled] = None
         self.filled.add(filled)
-        return filled
+        return storage.shown(filled, value.shape)
 
     def alias(self, node: UOp, state: UOp) -> UOp:
         """A mark on what is stored already is another name of that storage."""
@@ -168,11 +161,12 @@ class _Storing:
             buffer = new_place(node)
             self.fresh.update(n for n in buffer.toposort() if n.op is Ops.BUFFER)
             target, whole = store.src[0], store.src[0].base is state and _is_whole(store.src[0], state)
-            fresh = buffer if whole else buffer.after(buffer.store(state))
-            now = fresh.after(target.substitute({state: fresh}, walk=True).store(store.src[1]))
-        self.stored[node] = buffer
+            fresh = buffer if whole else buffer.after(storage.shown(buffer, state.shape).store(state))
+            seen = {state: storage.shown(fresh, state.shape)}
+            now = fresh.after(target.substitute(seen, walk=True).store(store.src[1]))
+        self.stored[node] = storage.shown(buffer, node.shape)
         self.effects[now] = None
-        return now
+        return storage.shown(now, state.shape)
 
 
 def _is_alias(old: UOp, state: UOp) -> bool:

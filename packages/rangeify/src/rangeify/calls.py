@@ -9,6 +9,7 @@ import attrs
 
 from rangeify.errors import ScheduleError
 from rangeify.multi import DeviceLowering, device_counter
+from rangeify.storage import shown
 from uopgraph import GroupOp, KernelInfo, Ops, UOp, strong_dtype
 
 
@@ -47,12 +48,15 @@ def _results(call: UOp, lowering: DeviceLowering) -> tuple[UOp, ...]:
     outs, effects = [], []
     for i, (value, local) in enumerate(zip(body.src, _on_each_device(body).src, strict=True), len(arguments)):
         device = _device(value, arguments)
-        out = lowering.alloc(_part_of(_by_arguments(value, arguments)), device, "a call fills it")
+        like = _by_arguments(value, arguments)
+        out = lowering.alloc(_part_of(like), device, "a call fills it")
         target = _whole_of(out.param_like(i), value.axis)
-        effects.append(target.after(target.store(local.cast(strong_dtype(value.dtype)))))
-        outs.append(out)
-    made = UOp.make_sink(*effects).call(*arguments, *outs, precompile=True, name=call.arg.name)
-    return tuple(_whole_of(out.after(made), value.axis) for out, value in zip(outs, body.src, strict=True))
+        stored = shown(target, local.shape).store(local.cast(strong_dtype(value.dtype)))
+        effects.append(target.after(stored))
+        outs.append((out, like))
+    places = (out for out, _ in outs)
+    made = UOp.make_sink(*effects).call(*arguments, *places, precompile=True, name=call.arg.name)
+    return tuple(shown(_whole_of(out.after(made), like.axis), like.shape) for out, like in outs)
 
 
 def _on_each_device(body: UOp) -> UOp:

@@ -17,6 +17,7 @@ from rangeify.errors import IndexingError, ShapeError, UnsupportedError
 from rangeify.reduction import arange
 from uopgraph import DType, UOp, dtypes
 from uopgraph.builders import broadcast_shape
+from uopgraph.movement_sugar import shown
 
 _BITS: Final = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
 
@@ -164,12 +165,14 @@ class ArrayKey:
 
     def read(self, view: UOp) -> UOp:
         """What the key picks from `view`, the result of its basic part."""
+        _require_static(view)
         found = read(view.permute(self._order(view.ndim)), self.arrays)
         front = self._in_front(found.ndim, found.ndim - (view.ndim - len(self.axes)))
         return found.permute(_inverse(front))
 
     def write(self, view: UOp, value: UOp) -> UOp:
         """`view` after `value` was written where the key points."""
+        _require_static(view)
         order = self._order(view.ndim)
         lines = view.permute(order)
         picked = len(broadcast_shape("index", *(k.shape for k in self.arrays if isinstance(k, UOp))))
@@ -179,6 +182,11 @@ class ArrayKey:
             whole = value.reshape((1,) * (picked + rest - value.ndim) + tuple(value.shape))
             whole = whole.permute(self._in_front(picked + rest, picked))
         return write(lines, self.arrays, whole).permute(_inverse(order))
+
+
+def _require_static(view: UOp) -> None:
+    if not all(isinstance(d, int) for d in view.shape):
+        raise UnsupportedError(f"integer arrays as indices of the symbolic shape {shown(view.shape)}")
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from rangeify.build import build
 from rangeify.capturing import execute_and_keep
 from rangeify.config import Config
 from rangeify.errors import InputError
-from rangeify.executor import evaluate_expression
+from rangeify.executor import evaluate_expression, with_values
 from rangeify.signatures import checked
 from rangeify.storage import Array
 from rangeify.tensor import Tensor, live_tensors
@@ -42,5 +42,6 @@ def _contents(buffer: UOp) -> Array:
 def to_numpy(tensor: Tensor) -> npt.NDArray[Any]:
     """The value of `tensor` as an array of its own; realises it."""
     realize(tensor)
-    value = evaluate_expression(tensor.uop, _contents)
+    bound = {v.expr: int(v.arg.val) for v in tensor.uop.toposort() if v.is_bound_var}
+    value = evaluate_expression(with_values(tensor.uop, bound), _contents)
     return np.array(value, dtype=storage.numpy_dtype(strong_dtype(tensor.dtype)), copy=True)

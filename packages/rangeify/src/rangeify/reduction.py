@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from rangeify.errors import ShapeError
-from uopgraph import DType, UOp, dtypes, sum_acc_dtype
+from uopgraph import DType, Ops, UOp, dtypes, sum_acc_dtype
+from uopgraph.movement_sugar import product
 
 
 def reduce_sum(x: UOp, axes: tuple[int, ...], keepdims: bool, dtype: DType | None) -> UOp:
@@ -24,12 +25,11 @@ def reduce_mean(x: UOp, axes: tuple[int, ...], keepdims: bool) -> UOp:
     float32).
     """
     wide = sum_acc_dtype(x.dtype if x.dtype.is_float else dtypes.default_float)
-    count = math.prod(int(x.shape[a]) for a in axes)
-    mean = (
-        x.cast(wide).sum(axes, keepdims) / float(count)
-        if count
-        else x.cast(wide).sum(axes, keepdims) * math.nan
-    )
+    total, count = x.cast(wide).sum(axes, keepdims), product([x.shape[a] for a in axes])
+    if isinstance(count, UOp):
+        mean = total.alu(Ops.FDIV, count.cast(wide).expand(total.shape))
+    else:
+        mean = total / float(count) if count else total * math.nan
     return mean.cast(x.dtype) if x.dtype.is_float else mean
 
 

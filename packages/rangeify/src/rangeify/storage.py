@@ -8,6 +8,7 @@ expression that reads a buffer goes, its array goes.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -152,6 +153,11 @@ def on_each_device(storage: UOp) -> tuple[UOp, ...]:
 def is_state(node: UOp) -> bool:
     """Whether a node is a state of storage: a BUFFER, whole or sharded, or an AFTER."""
     return node.op in (Ops.BUFFER, Ops.AFTER) or (node.op is Ops.UNSHARD and node.src[0].op is Ops.BUFFER)
+
+
+def shown(place: UOp, shape: Sequence[Any]) -> UOp:
+    """What storage of the greatest shape holds of a value of `shape`, of which symbolic sizes vary."""
+    return place if tuple(shape) == tuple(place.shape) else place.shrink_to(tuple(shape))
 
 
 def nbytes(node: UOp) -> int:

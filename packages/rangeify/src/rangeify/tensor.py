@@ -7,12 +7,12 @@ Nothing is computed when an expression is written. ``bool``, ``int``, ``float``,
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, cast
 from weakref import WeakValueDictionary, ref
 
-import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
@@ -134,8 +134,10 @@ class Tensor(Arithmetic):
 
     @property
     def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        """The number of elements; `UnsupportedError` for a symbolic shape."""
+        if not all(isinstance(d, int) for d in self.shape):
+            raise UnsupportedError("the number of elements of a symbolic shape")
+        return math.prod(self.shape)
 
     if not TYPE_CHECKING:  # a type checker knows what there is
 
@@ -147,6 +149,8 @@ class Tensor(Arithmetic):
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d Tensor")
+        if not isinstance(self.shape[0], int):
+            raise UnsupportedError("len() of a symbolic dimension")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:

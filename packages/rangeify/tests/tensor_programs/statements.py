@@ -324,7 +324,7 @@ def symbolic(g: Growing) -> None:
     n, rest = facts.shape[0], facts.shape[1:]
     if g.symbol is None:
         g.symbol = Symbol(n - 1, g.choose(n), g.choose(n))
-    kind = g.choose(4)
+    kind = g.choose(6)
     g.read(x)
     if kind == 0:
         g.add(f"{x}[p] * 2", rest, facts.dtype)
@@ -333,6 +333,11 @@ def symbolic(g: Growing) -> None:
         g.add(f"{_small(text, facts)}.sum(0)", rest, facts.dtype)
     elif kind == 2:
         g.add(f"{x}[: p + 1].max(0) + {x}[p]", rest, facts.dtype)
+    elif kind == 3:
+        g.add(f"({x}[: p + 1] * 2).contiguous().max(0) + {x}[p]", rest, facts.dtype)
+    elif kind == 4:
+        there = "cpu:1" if facts.device == HOME else HOME
+        g.add(f"({x}[: p + 1] - 1).to({there!r}).min(0)", rest, facts.dtype, device=there)
     else:
         g.write(x, f"{x}[p : p + 1] = {g.choose(9)}")
         g.read(x)

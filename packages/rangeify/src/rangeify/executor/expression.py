@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 import numpy as np
@@ -59,11 +59,14 @@ def _on_devices(node: UOp, operands: list[Array | Shards]) -> Array | Shards:
     )
 
 
-def _ints(values: object) -> tuple[int, ...]:
-    out = tuple(values)  # type: ignore[var-annotated, arg-type]
-    if not all(isinstance(v, int) for v in out):
-        raise UnsupportedError("evaluation of symbolic shapes")
-    return out
+def _ints(values: Iterable[int | UOp]) -> tuple[int, ...]:
+    out = []
+    for v in values:
+        size = v.simplify().arg if isinstance(v, UOp) else v
+        if not isinstance(size, int):
+            raise UnsupportedError("evaluation of symbolic shapes")
+        out.append(size)
+    return tuple(out)
 
 
 def _value(node: UOp, operands: list[Array]) -> Array:

@@ -17,6 +17,7 @@ from rangeify.kernels import loops_of, storage_of, store_of
 from rangeify.multi.allreduce import allreduce_body
 from rangeify.multi.shards import Sharded, localize
 from rangeify.reasons import Reason, Rule
+from rangeify.storage import shown
 from uopgraph import AxisType, GroupOp, KernelInfo, Ops, UOp, strong_dtype
 from uopgraph.movement import flat_index
 
@@ -46,12 +47,15 @@ class DeviceLowering:
         return UOp.alloc(list(like.max_shape), strong_dtype(like.dtype), device, slot=-self.count)
 
     def stored(self, x: UOp, reason: str) -> UOp:
-        """`x` as a state of storage; computed into storage of its own when it is none."""
+        """`x` as a state of storage; computed into storage of its own when it is none.
+
+        The storage of a value of symbolic shape has the greatest shape: what it is good for ends before it.
+        """
         if x.op in _STATES:
             return x
         if x not in self.places:
             target = self.alloc(x, x.device, reason)
-            self.places[x] = target.after(target.store(x.cast(target.dtype)))
+            self.places[x] = target.after(shown(target, x.shape).store(x.cast(target.dtype)))
         return self.places[x]
 
     def copy(self, x: UOp, device: str) -> UOp:
@@ -60,11 +64,12 @@ class DeviceLowering:
             return x
         if x.op is Ops.RESHAPE:
             return self.copy(x.src[0], device).reshape(x.shape)
-        source = x if _is_run(x) else self.stored(x, f"it is sent to {device}")
+        static = all(isinstance(d, int) for d in x.shape)
+        source = x if static and _is_run(x) else self.stored(x, f"it is sent to {device}")
         target = self.alloc(x, device, f"it is a copy from {x.device}")
         filled = target.after(target.store(source))
         self.copied[filled] = source
-        return filled
+        return shown(filled, x.shape)
 
     def select(self, x: UOp, i: int) -> UOp:
         """What device number `i` holds of `x`."""
@@ -76,7 +81,7 @@ class DeviceLowering:
             return x.src[i]
         if not isinstance(x.device, tuple):
             return x
-        return self.stored(x, "devices exchange it").mselect(i)
+        return shown(self.stored(x, "devices exchange it").mselect(i), x.shape)
 
     def stack(self, parts: tuple[UOp, ...]) -> UOp:
         """MSTACK over storage; a common RESHAPE goes outside."""
@@ -84,7 +89,8 @@ class DeviceLowering:
         alike = all(p.op in _STATES and p.shape == inner[0].shape for p in inner)
         if alike and all(p.op is Ops.RESHAPE for p in parts):
             return UOp.mstack(*inner).reshape(parts[0].shape)
-        return UOp.mstack(*(self.stored(p, "it is a part of a value on several devices") for p in parts))
+        places = [self.stored(p, "it is a part of a value on several devices") for p in parts]
+        return shown(UOp.mstack(*places), parts[0].shape)
 
     def everywhere(self, x: UOp, devices: tuple[str, ...]) -> UOp:
         if x.device is None or x.device == devices:
@@ -103,7 +109,7 @@ class DeviceLowering:
         call = body.call(out, value, precompile=True, name="allreduce")
         filled = out.after(self.lowered(call))
         self.called[filled] = out
-        return filled
+        return shown(filled, x.shape)
 
     def lowered(self, call: UOp) -> UOp:
         """A CALL of a tensor graph as a CALL of its kernels."""
