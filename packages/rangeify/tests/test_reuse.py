@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -295,7 +296,7 @@ def test_each_kind_of_block_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> 
             config = Config(fusion="reference", reuse=reuse, schedule_cache=cache)
             rangeify.schedule(*transformer(Ours(), 8), config=config)
             calls[reuse, cache] = count
-    assert calls[True, 0] == calls[True, 1] == 2 + 2
+    assert calls[True, 0] == calls[True, 1] == 2 + 1  # the last layer ends with what was asked for
     assert calls[False, 0] == calls[False, 1] >= 13 + 2
 
 
@@ -315,3 +316,24 @@ def test_the_description_of_a_program_is_small() -> None:
             x = step(x, y)
         (one,) = segments([x + given], Config())
         assert len(one.nodes) > 990
+
+
+def test_every_part_has_an_entry_in_the_cache(tmp_path: Path) -> None:
+    """A chain of any length needs the same entries; what is found on disk or in memory gives the same items."""
+    config = Config(schedule_cache=2, cache_directory=str(tmp_path), fusion="reference")
+    counts, names = [], []
+    for layers, forget in ((5, True), (5, True), (5, False), (8, False)):
+        if forget:
+            lowering.clear_schedule_cache()
+        s = lowering.statistics
+        before = (s.misses, s.disk_hits, s.hits)
+        x = Ours().t(8, 8)
+        for _ in range(layers):
+            x = residual(Ours(), x)
+        schedule = rangeify.schedule(x, config=config)
+        counts.append((s.misses - before[0], s.disk_hits - before[1], s.hits - before[2]))
+        names.append([k.function_name for k in schedule.kernels])
+    assert counts == [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 1)]  # all layers are one program
+    assert names[0] == names[1] == names[2]
+    assert set(names[3]) == set(names[0])
+    lowering.clear_schedule_cache()

@@ -58,13 +58,9 @@ class Segment:
     storage: tuple[UOp, ...] = ()
 
 
-@attrs.frozen(eq=False)
-class _View:
-    """A view of storage, or a value that every reader computes for itself: the number of its structure
-    (negative), and the BUFFERs under it, one for each time it mentions them."""
-
-    number: int
-    buffers: tuple[UOp, ...]
+#: A view of storage, or a value that every reader computes for itself: the number of its structure (negative)
+#: and the BUFFERs under it, one for each time it mentions them.
+_View: TypeAlias = "tuple[int, tuple[UOp, ...]]"
 
 
 @attrs.define(eq=False)
@@ -107,21 +103,22 @@ class _Graph:
                     known = readers[at]
                     if not known or known[-1] != here:
                         known.append(here)
-                elif s in views:
-                    view = views[s]
-                    row.append(view.number)
-                    buffers += view.buffers
-                else:
+                    continue
+                view = views.get(s)
+                if view is None:
                     row.append(s)
+                else:
+                    row.append(view[0])
+                    buffers += view[1]
             if not computed and x not in asked:
                 if op is Ops.BUFFER:
                     row[2] = _without_slot(x.arg)
-                    views[x] = _View(numbers.setdefault(tuple(row), -1 - len(numbers)), (x,))
+                    views[x] = (numbers.setdefault(tuple(row), -1 - len(numbers)), (x,))
                     continue
                 if not buffers and op not in (Ops.AFTER, Ops.COPY):
                     continue
                 if op in _VIEWS or (self.repeated and op in GroupOp.Elementwise and _is_little(buffers)):
-                    views[x] = _View(numbers.setdefault(tuple(row), -1 - len(numbers)), buffers)
+                    views[x] = (numbers.setdefault(tuple(row), -1 - len(numbers)), buffers)
                     continue
             if op is Ops.AFTER:
                 row.append(x in self.needed)
@@ -253,8 +250,10 @@ def _is_over_devices(reduction: UOp) -> bool:
 
 
 def _storable(x: UOp) -> bool:
-    static = all(isinstance(d, int) and d > 0 for d in x.shape)
-    return static and x.device is not None and not x.dtype.is_weak and _size(x) != 1
+    for d in x.shape:
+        if not isinstance(d, int) or d <= 0:
+            return False
+    return x.device is not None and not x.dtype.is_weak and _size(x) != 1
 
 
 def _is_cut(x: UOp, graph: _Graph, stored: Set[UOp], row_bytes: int | None) -> bool:

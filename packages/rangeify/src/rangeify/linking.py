@@ -105,10 +105,7 @@ def link(
                 at = end = made.add("t", storage, storage.parts, Role.TEMPORARY, _JOINT)
             else:
                 at = made.add("t", storage, storage.parts, Role.TEMPORARY, storage.reason)
-            if len(storage.parts) == 1:
-                table.append(at)
-            else:
-                table.extend(range(at, at + len(storage.parts)))
+            table += (at,) if len(storage.parts) == 1 else range(at, at + len(storage.parts))
         items += _items(part, table)
         joint = end
         if end < 0 and placed.segment.end is not None:
@@ -129,9 +126,9 @@ def _items(part: Part, table: Sequence[int]) -> Iterator[Item]:
     for item in part.items:
         if isinstance(item, Copy):
             yield Copy(table[item.destination], table[item.source], item.offset)
-        else:
-            others = tuple([tuple([table[b] for b in launch]) for launch in item.others])
-            yield Kernel(item.body, tuple([table[b] for b in item.buffers]), others)
+            continue
+        others = item.others and tuple(tuple([table[b] for b in launch]) for launch in item.others)
+        yield Kernel(item.body, tuple([table[b] for b in item.buffers]), others)
 
 
 def _outside(outputs: Sequence[UOp]) -> list[UOp]:

@@ -98,14 +98,18 @@ def _local_storage(body: UOp) -> int:
 
 def lower_calls(calls: Sequence[UOp], config: Config) -> list[Lowered]:
     """The lowered bodies of CALLs, from a cache where an equal body was lowered before under an equal
-    configuration. Equal bodies among `calls` are each lowered."""
+    configuration. Equal bodies among `calls` are lowered once, and each without ``Config.reuse``."""
+    bodies = [call.src[0] for call in calls]
+    if config.reuse:
+        known = {body: lower_body(body, config) for body in dict.fromkeys(bodies)}
+        return [known[body] for body in bodies]
     if config.schedule_cache == 0:
-        return [lower_sink(call.src[0], config) for call in calls]
-    keys = [(call.src[0].key, config.key()) for call in calls]
-    found = [_cached(call.src[0], key, config) for call, key in zip(calls, keys, strict=True)]
+        return [lower_sink(body, config) for body in bodies]
+    keys = [(body.key, config.key()) for body in bodies]
+    found = [_cached(body, key, config) for body, key in zip(bodies, keys, strict=True)]
     return [
-        _lower_and_keep(call.src[0], key, config) if known is None else known
-        for call, key, known in zip(calls, keys, found, strict=True)
+        _lower_and_keep(body, key, config) if old is None else old
+        for body, key, old in zip(bodies, keys, found, strict=True)
     ]
 
 
