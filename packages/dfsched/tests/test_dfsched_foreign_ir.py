@@ -217,3 +217,23 @@ def test_verifiers_look_at_broken_operations_with_care() -> None:
 
     with pytest.raises(ktir.VerifyError, match="num_phases"):
         ktir.verify(rewrite_blocks(module, bare))
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_bodies_that_take_something_else(levels: int) -> None:
+    """Files of programs are verified alone, so what is passed between files is compared."""
+    compiled = dfsched.compile(ktir.parse(SUM), "sample", dfsched.Options(emit="dfir"))
+    number = (
+        -1
+        if levels == 2
+        else next(n for n, r in enumerate(compiled.passes) if r.name == "wrap-program-dfir") - 1
+    )
+    files = split(compiled.passes[number].module)
+    (name,) = set(files) - {"global.mlir"}
+    text = ktir.print_module(files[name])
+    assert check_dataflow(files, compiled.architecture) == ()
+    more = re.sub(r"(func\.func @\w+\()", r"\1%more: f32, " if levels == 1 else r"\1%more: f32", text)
+    changed_files = {**files, name: ktir.parse(more, file="foreign.mlir")}
+    found = check_dataflow(changed_files, compiled.architecture)
+    assert [str(d).startswith("foreign.mlir:") for d in found] == [True]
+    assert "but is called with (" in found[0].message

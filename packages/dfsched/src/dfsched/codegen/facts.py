@@ -98,6 +98,18 @@ def collect_facts(modules: Mapping[str, Module]) -> KernelFacts:
         if found is None:
             raise CodegenError.at(op.location, f"program '{name}' has no body with dataflow.program_unit")
         module, body = found
+        passed = [value.type for value in (op if inner is None else inner).arguments]
+        taken = [argument.type for argument in body.arguments]
+        if passed != taken:
+            raise CodegenError.at(
+                body.location,
+                f"the body of program '{name}' takes ({', '.join(map(str, taken))}), but is called with "
+                f"({', '.join(map(str, passed))})",
+            )
+        if inner is not None and taken:
+            raise CodegenError.at(
+                body.location, f"the body of program '{name}' takes arguments through a function in between"
+            )
         uses = DefUse(module)
         declares, declares_uses = (body, uses) if outer is None else (outer, DefUse(shared))
         programs.append(ProgramFacts(name, declares, declares_uses, body, uses, op, _parameters(body, uses)))
