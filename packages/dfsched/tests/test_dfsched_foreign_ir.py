@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -237,3 +238,21 @@ def test_bodies_that_take_something_else(levels: int) -> None:
     found = check_dataflow(changed_files, compiled.architecture)
     assert [str(d).startswith("foreign.mlir:") for d in found] == [True]
     assert "but is called with (" in found[0].message
+
+
+def test_sizes_that_only_the_run_knows() -> None:
+    """A transfer with a size from an argument, before each pass that looks at transfers: taken, or refused there."""
+    options = dfsched.Options(emit="dfir", verify=False)
+    compiled = dfsched.compile(ktir.parse(ADD), "sample", options)
+    size = r"(ktdf\.data_transfer from %\S+\[[^\]]*\] size \[)\d+"
+    errors: dict[str, dfsched.ScheduleError] = {}
+    for earlier, result in pairwise(compiled.passes):
+        text = ktir.print_module(earlier.module)
+        if re.search(size, text) and result.name != "normalize-grid-to-1d":
+            try:
+                through(result.name, changed(text, (size, r"\1%y")))
+            except dfsched.ScheduleError as error:
+                errors[result.name] = error
+    assert {"select-plan", "path-expansion", "ktdflowering-to-dfir"} <= set(errors)
+    for error in errors.values():
+        assert all(str(d).startswith("foreign.mlir:") for d in error.diagnostics)

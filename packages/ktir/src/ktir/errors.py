@@ -106,7 +106,10 @@ class DeclarationError(KtirError, ValueError):
 
 
 class TypeQueryError(KtirError, ValueError):
-    """A type is asked for what it does not have: the elements of a dynamic shape, the width of a token."""
+    """A type is asked for what it does not have: the elements of a dynamic shape, the width of a token.
+
+    So are operations for sizes that only the run knows.
+    """
 
 
 class RewriteLimitError(KtirError):

@@ -18,6 +18,7 @@ from ktir.affine.linear import linear
 from ktir.attribute import Attribute
 from ktir.attributes import FloatAttr, IntegerAttr, StringAttr
 from ktir.dialects import scf
+from ktir.errors import TypeQueryError
 from ktir.ir import BlockArgument, Operation, Value
 from ktir.types import INDEX, FloatType, MemRefType, Type, VectorType
 
@@ -74,7 +75,7 @@ class Transfers:
     def _sizes(self, cell: Cell, op: Operation) -> tuple[int, ...]:
         try:
             return cell.static_sizes
-        except ValueError:
+        except TypeQueryError:
             raise LoweringError.at(op.location, "the sizes of a transfer must be static") from None
 
     def transfer(self, op: DataTransfer) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field
 
 from dfsched.dialects.ktdf import LoopKind, LoopTypeAttr
-from ktir.affine import Add, AffineExpr, CeilDiv, Const, Dim, FloorDiv, Mod, Mul
+from ktir.affine import Add, AffineError, AffineExpr, CeilDiv, Const, Dim, FloorDiv, Mod, Mul
 from ktir.attribute import Attribute
 from ktir.attributes import DenseArrayAttr, DictAttr, StringAttr, SymbolRefAttr, TypeAttr, index_attr
 from ktir.dialects import arith, func, memref, scf
@@ -126,4 +126,4 @@ class Emitter:
             case Mod(lhs, rhs):
                 return self.binary(arith.RemUI, self.affine(lhs, values), self.affine(rhs, values))
             case _:
-                raise TypeError(f"no index arithmetic for {expr}")
+                raise AffineError(f"no index arithmetic for {expr}")

@@ -13,6 +13,7 @@ from ktir.affine import AffineMap
 from ktir.attribute import Attribute
 from ktir.attributes import AffineMapAttr, DenseArrayAttr, StringAttr
 from ktir.constraints import INDEX, instance_of
+from ktir.errors import TypeQueryError
 from ktir.ir import Operation, Value
 from ktir.location import UNKNOWN, Location
 from ktir.opdef import (
@@ -74,14 +75,14 @@ class Cell:
 
     @property
     def static_sizes(self) -> tuple[int, ...]:
-        """The box as plain integers; ValueError if a size is dynamic."""
+        """The box as plain integers; `TypeQueryError` if a size is dynamic."""
         if None in self.sizes:
-            raise ValueError("the transfer has a dynamic size")
+            raise TypeQueryError("the transfer has a dynamic size")
         return tuple(size for size in self.sizes if size is not None)
 
     @property
     def num_elements(self) -> int:
-        """Elements of the box; ValueError if a size is dynamic."""
+        """Elements of the box; `TypeQueryError` if a size is dynamic."""
         return math.prod(self.static_sizes)
 
 
