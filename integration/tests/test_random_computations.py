@@ -25,8 +25,10 @@ SWEEPS = os.environ.get("SWEEPS", "") not in ("", "0")
 QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
 DEVICES = {"spyre": "spyre", "sample": "sample", "sample_h": "sample_h", "quad": QUAD}
 
-FITS_NOT = re.compile(r"does not compute on \w+$|has no lanes of i16 or i32 for them$")
-"""What a device may say of a kernel that is for another one: it lacks lanes of an element type."""
+FITS_NOT = re.compile(
+    r"does not compute on \w+$|has no lanes of i16 or i32 for them$|no pattern of the device maps '[\w.]+' to"
+)
+"""What a device may say of a kernel that is for another one: it lacks lanes of a type, or a function."""
 
 SEEN: Counter[str] = Counter()
 RUNS: dict[str, Counter[str]] = {device: Counter() for device in DEVICES}
@@ -45,7 +47,7 @@ def devices(kernel: RandomComputation) -> list[str]:
 @example(kernel=RandomComputation(2**64, 3))  # 3x2x64 out of a wider array in one copy
 @given(kernel=random_computations())
 def test_every_level_agrees(kernel: RandomComputation) -> None:
-    """Bit for bit; a device refuses a kernel only for want of lanes of an element type."""
+    """Bit for bit; a device refuses a kernel only for want of lanes of an element type, or of a function."""
     SEEN.update(["all", *kernel.features])
     SEEN["most operations"] = max(SEEN["most operations"], kernel.operation_count)
     SEEN["loop, scalar or reduction"] += bool({"loop", "scalar", "reduction"} & kernel.features)
@@ -63,7 +65,7 @@ def options(kernel: RandomComputation) -> dfsched.Options:
 
 
 def disagreement(kernel: RandomComputation, module: ktir.Module, device: str) -> str | None:
-    """What is wrong with a kernel on a device; None if nothing is, or if the device lacks the lanes."""
+    """What is wrong with a kernel on a device; None if nothing is, or if the device lacks lanes or functions."""
     try:
         (found,) = verify(module, DEVICES[device], args=kernel.arguments(1), options=options(kernel))
     except dfsched.DfschedError as error:

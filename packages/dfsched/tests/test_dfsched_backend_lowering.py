@@ -274,13 +274,8 @@ def test_compute() -> None:
     )
     assert "arith.constant dense<2.000000e+00> : vector<64xf16>" in text
     assert re.search(r"vectorchain.binary %cst, %\d+ \{binary_op = #vectorchain<binary_operator sub>", text)
-    exp = ktir.print_module(
-        dfir(
-            program(
-                loop(STEP + pipeline(body="%w = arith.mulf %in, %in : f16\n%v = math.exp %w : f16")), head=ROW
-            )
-        )
-    )
+    mapped = '%w = arith.mulf %in, %in : f16\n%v = math.exp %w {ktdf_arch.maps_to = "SFU_REG"} : f16'
+    exp = ktir.print_module(dfir(program(loop(STEP + pipeline(body=mapped)), head=ROW)))
     assert (
         'dataflow.opaque {func_name = "math.exp", parameter_dictionary = {in0 = vector<64xf16>, memory = "sfu_reg", '
         "out0 = vector<64xf16>}, read_only_register_dictionary = {in0 = 0 : i64}, "
@@ -305,6 +300,17 @@ def test_compute() -> None:
         ),
         "uses a value that is no input and not computed in it",
     )
+
+
+def test_functions_that_nothing_maps_are_told_at_once() -> None:
+    body = "%w = math.sqrt %in : f16\n%u = arith.divf %w, %in : f16\n%v = arith.maximumf %u, %in : f16"
+    with pytest.raises(LoweringError) as caught:
+        dfir(program(loop(STEP + pipeline(body=body)), head=ROW))
+    wanted = "unsupported operation type in linalg.generic body: no pattern of the device maps"
+    assert [diagnostic.message for diagnostic in caught.value.diagnostics] == [
+        f"{wanted} 'math.sqrt' to an instruction",
+        f"{wanted} 'arith.divf' to an instruction",
+    ]
 
 
 def test_only_lanes_of_one_vector_are_reduced() -> None:

@@ -13,7 +13,7 @@ from dfsched.dialects.agen import VectorLoad, VectorStore
 from dfsched.dialects.dataflow import Opaque
 from dfsched.dialects.ktdf import Opaque as Template
 from dfsched.lowering.errors import LoweringError, UnsupportedLowering
-from dfsched.lowering.scalar_body import vector_operations
+from dfsched.lowering.scalar_body import MAPS_TO, vector_operations
 from dfsched.lowering.transfers import box_set
 from dfsched.lowering.values import Address, Known, Pieces, Runtime, Vector
 from dfsched.lowering.whole_buffers import checked_combine
@@ -32,8 +32,6 @@ __all__ = ["FOLD_LANES", "Computation"]
 FOLD_LANES = "ktdf.fold_lanes"
 """Name of the instruction that folds lanes: first operand the start (one lane), then the vector; parameter
 ``combine`` names the scalar operation."""
-
-MAPS_TO = "ktdf_arch.maps_to"
 
 
 @define

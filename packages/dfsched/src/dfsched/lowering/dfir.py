@@ -10,6 +10,7 @@ from dfsched.lowering.errors import LoweringError
 from dfsched.lowering.function_builder import FunctionBuilder
 from dfsched.lowering.functions import grid_size, map_functions
 from dfsched.lowering.program_unit import ProgramUnitBuilder
+from dfsched.lowering.scalar_body import check_instructions
 from dfsched.lowering.symbols import SymbolAllocator
 from dfsched.lowering.unit_kinds import UnitKinds
 from dfsched.options import Profile
@@ -70,6 +71,7 @@ def _function(
     if any(isinstance(op, Call | ProgramUnit) for op in function.walk()):
         raise LoweringError.at(function.location, "a function holds program units and calls or pipelines")
     _check_signals(function, uses, kinds)
+    check_instructions(function)
     corelets = sorted({max(unit.corelet, 0) for kind in kinds.kinds.values() for unit in kind.units})
     shared = FunctionBuilder(function, architecture, symbols, grid_size(function), tuple(corelets), profile)
     units = [

@@ -6,14 +6,19 @@ from collections.abc import Callable, Sequence
 
 from dfsched.dialects import vectorchain as vc
 from dfsched.image import BinaryOperator, CompareOperator
+from dfsched.lowering.errors import UnsupportedLowering
 from ktir.affine import AffineMap
 from ktir.attribute import Attribute
 from ktir.attributes import AffineMapAttr, IntegerAttr
-from ktir.dialects import arith, math
-from ktir.ir import Operation, Value
-from ktir.types import I1, FloatType, IntegerType, VectorType
+from ktir.dialects import arith, linalg, math, memref, spyreop
+from ktir.errors import Diagnostic
+from ktir.ir import Operation, OpResult, Value
+from ktir.types import I1, FloatType, IndexType, IntegerType, VectorType
 
-__all__ = ["vector_operations"]
+__all__ = ["check_instructions", "vector_operations"]
+
+MAPS_TO = "ktdf_arch.maps_to"
+"""Attribute of an operation that a device pattern maps to an instruction over that register file."""
 
 Emit = Callable[[Operation], Value]
 
@@ -50,6 +55,20 @@ _SIGNED_COMPARE: dict[arith.CmpIPredicate, CompareOperator] = {
     arith.CmpIPredicate.SGT: CompareOperator.GT,
     arith.CmpIPredicate.SGE: CompareOperator.GE,
 }
+_EVERYWHERE = (
+    arith.CmpF
+    | arith.CmpI
+    | arith.ExtUI
+    | arith.UIToFP
+    | arith.FPToUI
+    | arith.Bitcast
+    | arith.ExtF
+    | arith.TruncF
+    | arith.SIToFP
+    | arith.FPToSI
+    | arith.ExtSI
+    | arith.TruncI
+)
 _CASTS = (arith.ExtF, arith.TruncF, arith.SIToFP, arith.FPToSI, arith.ExtSI, arith.TruncI)
 
 
@@ -86,6 +105,40 @@ def vector_operations(op: Operation, operands: Sequence[Value], emit: Emit) -> V
             return emit(vc.Cast.create(operands, (result,)))
         case _:
             return None
+
+
+def check_instructions(function: Operation) -> None:
+    """`UnsupportedLowering` lists the functions in bodies that the device has no instruction for.
+
+    That is what no vector instruction does exactly, and no pattern maps. Comparisons and casts are what every
+    compute unit does: those without an exact instruction go through registers.
+    """
+    found = [
+        Diagnostic(
+            "unsupported operation type in linalg.generic body: no pattern of the device maps "
+            f"'{op.name}' to an instruction",
+            op.location,
+        )
+        for generic in function.walk()
+        if isinstance(generic, linalg.Generic)
+        for op in generic.body.block.operations
+        if _computes(op) and MAPS_TO not in op.attributes and not _has_instruction(op)
+    ]
+    if found:
+        raise UnsupportedLowering(tuple(dict.fromkeys(found)))
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation of a body makes a number of others, and not every compute unit does that."""
+    if isinstance(op, arith.Constant | spyreop.Constant | linalg.Index | memref.Load | _EVERYWHERE):
+        return False
+    return len(op.results) == 1 and not any(isinstance(value.type, IndexType) for value in op.operands)
+
+
+def _has_instruction(op: Operation) -> bool:
+    """Whether `vector_operations` has one for an operation."""
+    operands = [OpResult(VectorType((1,), value.type)) for value in op.operands]
+    return bool(operands) and vector_operations(op, operands, lambda made: made.results[0]) is not None
 
 
 def _plain(type: VectorType) -> bool:
