@@ -21,9 +21,6 @@ WITH_PASSES = [
     module for module in MODULES if any(isinstance(value, Pass) for value in vars(module).values())
 ]
 
-ON_KERNELS_ONLY = {"split_access_tiles", "symbolic_shapes"}
-"""Passes whose inputs are too long for a docstring; their tests have them."""
-
 
 def short(module: ModuleType) -> str:
     return module.__name__.rpartition(".")[2]
@@ -34,7 +31,7 @@ def test_examples_run(module: ModuleType) -> None:
     """What stands in the docstrings of a module comes out."""
     found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert found.failed == 0
-    if module in WITH_PASSES and short(module) not in ON_KERNELS_ONLY:
+    if module in WITH_PASSES:
         assert found.attempted >= 2
         assert "\n>>> " in (module.__doc__ or "")
 

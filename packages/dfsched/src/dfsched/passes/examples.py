@@ -11,7 +11,7 @@ from dfsched.architecture.loading import load_architecture
 from dfsched.options import Options
 from dfsched.passes.base import PassContext
 
-__all__ = ["SUM", "after", "example", "generic", "kernel"]
+__all__ = ["SOME_ROWS", "SUM", "TRIANGLE", "after", "example", "generic", "kernel"]
 
 WIDTH = 96
 
@@ -76,6 +76,41 @@ def generic(map: str, body: str) -> str:
 
 SUM = _kernel(_ROWS, 2)
 """The sums of two rows of 256 elements."""
+
+
+_DOUBLED = """
+#b = affine_set<(d0, d1) : (d0 >= 0, -d0 + 99 >= 0, d1 >= 0, -d1 + 99 >= 0)>
+#s = affine_set<SET>
+#i = affine_map<(d0, d1) -> (d0, d1)>
+func.func @k(%x: index, %y: index, %n: !ktdp.runtime_arg<index, granularity=4, upperbound=100>) {
+  %xv = ktdp.construct_memory_view %x, sizes: [100, 100], strides: [100, 1]
+        {coordinate_set = #b, memory_space = #ktdp.memory_space<global>} : memref<100x100xf16>
+  %yv = ktdp.construct_memory_view %y, sizes: [100, 100], strides: [100, 1]
+        {coordinate_set = #b, memory_space = #ktdp.memory_space<global>} : memref<100x100xf16>
+  %m = ktdp.runtime_arg_extract value from %n : <index, granularity=4, upperbound=100> -> index
+  %xt = ktdp.construct_access_tile %xv[0, 0] SYMBOLS {access_tile_set = #s, access_tile_order = #i}
+        : memref<100x100xf16> -> !ktdp.access_tile<TILExindex>
+  %yt = ktdp.construct_access_tile %yv[0, 0] SYMBOLS {access_tile_set = #s, access_tile_order = #i}
+        : memref<100x100xf16> -> !ktdp.access_tile<TILExindex>
+  %a = ktdp.load %xt : <TILExindex> -> tensor<TILExf16>
+  %r = arith.addf %a, %a : tensor<TILExf16>
+  ktdp.store %r, %yt : tensor<TILExf16>, <TILExindex>
+  return
+}
+"""
+
+
+def _doubled(points: str, tile: str, symbols: str) -> str:
+    return _DOUBLED.replace("SET", points).replace("TILE", tile).replace("SYMBOLS", symbols)
+
+
+TRIANGLE = _doubled("(d0, d1) : (d0 >= 0, -d0 + 99 >= 0, d1 >= 0, d0 - d1 >= 0)", "5050x1", "")
+"""The lower triangle of 100 x 100 elements, doubled."""
+
+SOME_ROWS = _doubled(
+    "(d0, d1)[n] : (d0 >= 0, -d0 + n - 1 >= 0, d1 >= 0, -d1 + 99 >= 0)", "?x100", "symbols(%m)"
+)
+"""As many of 100 rows as the launch says, doubled: a multiple of 4."""
 
 
 def example(

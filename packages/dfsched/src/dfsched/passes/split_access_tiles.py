@@ -20,6 +20,19 @@ After::
       scf.for %i = %n64 to %n8 step %c8 { ... tensor<8xf16> ... }
       scf.for %i = %n8 to %n step %c1 { ... tensor<1xf16> ... }
     }
+
+>>> from dfsched.passes.examples import TRIANGLE, after
+>>> after("split-access-tiles", TRIANGLE, r"scf.for|ktdp.load|arith.addf")
+scf.for %arg0 = %c0 to %c100 step %c1 {
+scf.for %arg1 = %c0_1 to %5 step %c64 {
+%9 = ktdp.load %8 : <1x64xindex> -> tensor<1x64xf16>
+%10 = arith.addf %collapsed, %collapsed : tensor<64xf16>
+scf.for %arg1 = %5 to %7 step %c8 {
+%9 = ktdp.load %8 : <1x8xindex> -> tensor<1x8xf16>
+%10 = arith.addf %collapsed, %collapsed : tensor<8xf16>
+scf.for %arg1 = %7 to %3 step %c1_0 {
+%9 = ktdp.load %8 : <1x1xindex> -> tensor<1x1xf16>
+%10 = arith.addf %collapsed, %collapsed : tensor<1xf16>
 """
 
 from __future__ import annotations

@@ -19,6 +19,15 @@ After::
       %v = ktdp.construct_memory_view %a, sizes: [4096, 96] ... : memref<4096x96xf16>
       scf.for %i = %c0 to %n64 step %c64 { ... load, compute and store tensor<64x96xf16> at %v[%i, 0] ... }
       scf.for %i = %n64 to %n step %c8 { ... load, compute and store tensor<8x96xf16> at %v[%i, 0] ... }
+
+>>> from dfsched.passes.examples import SOME_ROWS, after
+>>> after("bind-symbolic-shapes", SOME_ROWS, r"scf.for|ktdp.load|arith.addf")
+scf.for %arg0 = %c0 to %3 step %c32 {
+%5 = ktdp.load %4 : <32x100xindex> -> tensor<32x100xf16>
+%6 = arith.addf %5, %5 : tensor<32x100xf16>
+scf.for %arg0 = %3 to %n step %c4 {
+%5 = ktdp.load %4 : <4x100xindex> -> tensor<4x100xf16>
+%6 = arith.addf %5, %5 : tensor<4x100xf16>
 """
 
 from __future__ import annotations
