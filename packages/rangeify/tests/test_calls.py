@@ -154,8 +154,7 @@ def spread(slot: int, axis: int | None, devices: tuple[str, ...]) -> UOp:
     return p.replace(arg=attrs.evolve(p.arg, axis=axis))
 
 
-@pytest.mark.parametrize("n", [2, 4])
-@pytest.mark.parametrize("precompile", [False, True])
+@pytest.mark.parametrize(("n", "precompile"), [(2, False), (2, True), (4, True)])
 def test_calls_of_sharded_values(n: int, precompile: bool) -> None:
     """rangeify checklist 60, 77: bodies over parts, over parts and wholes, with all-reduces, with storage, nested."""
     devices = tuple(f"cpu:{i}" for i in range(n))
