@@ -299,6 +299,10 @@ def test_shapes_of_tensors() -> None:
         (lambda k: bool(k.full((2,), 0, "f16") != 1), "no truth value while the kernel is built"),
         (lambda k: range(k.index("n")), r"no number while the kernel is built; use Kernel\.loop"),
         (lambda k: k.index("n") + 0.5, "an index expression takes whole numbers, not 0.5"),
+        (
+            lambda k: k.index("n") < k.number(3, "i32"),
+            r"takes whole numbers, not <Scalar i32>; index\(\) makes an index of it",
+        ),
         (lambda k: k.when(True).__enter__(), "a condition is a comparison of values of the kernel, not True"),
         (lambda k: k.when(k.number(1, "i32")).__enter__(), "a condition is a comparison"),
         (lambda k: k.full((2, 3), 0, "f16").sum(2), r"axes \[2\] are not different axes of a tensor of shape \(2, 3\)"),
@@ -444,3 +448,25 @@ def test_index_arithmetic(data: st.DataObject) -> None:
     frame = k.emitter.frames[0]
     known: dict[Value, int] = dict(zip(arguments, numbers, strict=True))
     assert evaluate(value, known, list(frame.contents())) == expected
+
+
+@pytest.mark.parametrize(
+    ("type", "operations"),
+    [
+        ("i32", ["index_cast"]),
+        ("i64", ["index_cast"]),
+        ("f32", ["index_cast", "sitofp"]),
+        ("f16", ["index_cast", "sitofp"]),
+    ],
+)
+def test_positions_as_numbers(type: str, operations: list[str]) -> None:
+    """What Index.to makes has the type, and floats come by way of i32, which devices have."""
+    k = Kernel("f")
+    n = k.index("n").to(type)
+    assert str(n.type) == type
+    k.view(k.pointer("x"), (1,), type)[:].store(k.splat(n, (1,)))
+    text = ktir.print_module(k.build())
+    assert [
+        name for name in ("index_cast", "sitofp", "extsi", "trunci") if f"arith.{name}" in text
+    ] == operations
+    assert ("i64" in text) == (type == "i64")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
 import pytest
+from click.testing import CliRunner
 
 import ktir
 from ktir.attributes import IntegerAttr
+from ktir.cli import main
 from ktir.context import Dialect
 from ktir.errors import DeclarationError, KtirError
 from ktir.ir import Operation
@@ -120,6 +123,48 @@ def test_dialects(dialect: Callable[[], Dialect], message: str) -> None:
     with pytest.raises(KtirError, match=message):
         context.register(dialect())
     assert context.operation("my.op") is None
+
+
+@attrs.frozen
+class Entry:
+    """An entry point of an installed package."""
+
+    function: Callable[[ktir.Context], None] | None
+    name: str = "mine"
+    value: str = "mine:register"
+
+    def load(self) -> Callable[[ktir.Context], None]:
+        if self.function is None:
+            raise ModuleNotFoundError("No module named 'mine'")
+        return self.function
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (Entry(None), "cannot be loaded: ModuleNotFoundError(\"No module named 'mine'\")"),
+        (
+            Entry(lambda context: context.register(Dialect("my", (Plain,)))),
+            "cannot be loaded: my: class Plain is not",
+        ),
+        (Entry(lambda context: context.nothing()), "cannot be loaded: AttributeError("),  # type: ignore[attr-defined]
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "fmt", "stats", "graph"])
+def test_installed_packages(
+    entry: Entry, message: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that is broken is named, on every command line, instead of a traceback through it."""
+    monkeypatch.setattr("ktir.context._installed_entries", lambda: (entry,))
+    ktir.Context(installed=False)
+    with pytest.raises(DeclarationError) as caught:
+        ktir.Context()
+    assert "(entry point 'mine = mine:register')" in caught.value.subject
+    assert message in str(caught.value)
+    result = CliRunner().invoke(main, [command, "-"], input="module {}")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert message in result.stderr
 
 
 def test_our_own_dialects_keep_the_rules() -> None:

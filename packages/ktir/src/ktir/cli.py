@@ -129,7 +129,9 @@ def check(
 ) -> None:
     """Parse and verify each FILE ('-' is standard input)."""
     wanted = (*levels, Level.STRICT) if strict else levels
-    checking = _Checking(Context(proposed=proposed, lenient=lenient), wanted, strict, split, expected)
+    with _diagnosed():
+        context = Context(proposed=proposed, lenient=lenient)
+    checking = _Checking(context, wanted, strict, split, expected)
     sources: dict[str, str] = {}
     found = [diagnostic for path in files for diagnostic in checking.file(path, sources)]
     if as_json:

@@ -35,6 +35,7 @@ class Context:
 
     Other packages register theirs through the entry-point group ``ktir.dialects``: each entry point is a
     function that takes the context and calls `register`.  `Context(installed=False)` leaves them out.
+    One that fails is a `DeclarationError` that names it.
     `Context(proposed=True)` knows the inter-tile deliveries, too, that are proposed but not settled
     (``ktdp.inter_tile_reduce_scatter``, ``gather``, ``all_to_all``, ``scatter``). With `lenient`, text may
     leave out the ``coordinate_set`` of a memory view: it is then the box of its sizes.
@@ -52,7 +53,13 @@ class Context:
             self._add(dialect)
         if installed:
             for entry in _installed_entries():
-                entry.load()(self)
+                try:
+                    entry.load()(self)
+                except Exception as error:
+                    raise DeclarationError(
+                        f"dialects of an installed package (entry point '{entry.name} = {entry.value}')",
+                        f"cannot be loaded: {error if isinstance(error, KtirError) else repr(error)}",
+                    ) from error
 
     def register(self, dialect: Dialect) -> None:
         """Add a dialect.

@@ -11,7 +11,7 @@ from ktir.attributes import IntegerAttr, index_attr
 from ktir.builder.emitter import BuilderError, Emitter
 from ktir.dialects import arith
 from ktir.ir import Operation, Value
-from ktir.types import I64, INDEX
+from ktir.types import I32, I64, INDEX, IntegerType, Type
 
 if TYPE_CHECKING:
     from ktir.builder.element import Scalar
@@ -42,7 +42,8 @@ class Index:
         try:
             number = operator.index(other)
         except TypeError:
-            raise BuilderError(f"an index expression takes whole numbers, not {other!r}") from None
+            hint = "; index() makes an index of it" if hasattr(other, "emitter") else ""
+            raise BuilderError(f"an index expression takes whole numbers, not {other!r}{hint}") from None
         return Index(self.emitter, Const(number), ())
 
     def __add__(self, other: Index | int) -> Index:
@@ -88,6 +89,15 @@ class Index:
     def _emit(self, operation: type[Operation], other: Index | int) -> Index:
         operands = (self.value(), self._coerce(other).value())
         return Index.leaf(self.emitter, self.emitter.value(operation.create(operands, (INDEX,))))
+
+    def to(self, type: Type | str) -> Scalar:
+        """The index as a number of an integer type, or (by way of i32) of a float type."""
+        from ktir.builder.element import Scalar, as_type
+
+        target = as_type(type)
+        whole = target if isinstance(target, IntegerType) else I32
+        made = Scalar(self.emitter, self.emitter.value(arith.IndexCast.create((self.value(),), (whole,))))
+        return made.to(target)
 
     def minimum(self, other: Index | int) -> Index:
         """The smaller of two indices."""
