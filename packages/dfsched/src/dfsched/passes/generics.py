@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from dfsched.passes.ir_tools import Definitions
+from dfsched.passes.errors import Findings
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks
 from ktir.affine import AffineMap, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, FloatAttr, IntegerAttr, wrap_integer
 from ktir.dialects import linalg, tensor
+from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.location import Location
 from ktir.types import FloatType, ShapedType, TensorType, Type
@@ -20,6 +22,7 @@ __all__ = [
     "loop_extents",
     "make_generic",
     "operands_of",
+    "rewrite_generics",
     "splat_value",
 ]
 
@@ -72,6 +75,30 @@ def make_generic(
     region = Region.of([*body, terminator], arguments)
     iterators = ["parallel"] * maps[-1].num_dims
     return linalg.Generic.build(inputs, [output], maps, iterators, region, location=location)
+
+
+def rewrite_generics(
+    module: Module,
+    chosen: Callable[[linalg.Generic], bool],
+    replaced: Callable[[linalg.Generic], Sequence[Operation]],
+) -> Module:
+    """The module with other operations in place of chosen generics; `ScheduleError` with all that fails."""
+    findings = Findings()
+
+    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
+        result: list[Operation] = []
+        for op in operations:
+            if isinstance(op, linalg.Generic) and chosen(op):
+                with findings.noting():
+                    result += replaced(op)
+            else:
+                result.append(op)
+        return result
+
+    new = rewrite_blocks(module, rewrite)
+    findings.check()
+    assert isinstance(new, Module)
+    return new
 
 
 def splat_value(dense: DenseElementsAttr) -> Attribute:

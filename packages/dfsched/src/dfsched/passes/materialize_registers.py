@@ -57,7 +57,6 @@ linalg.fill ins(%cst : f16) outs(%alloc : memref<64xf16, "SFU_REG">)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from attrs import define, field
 
@@ -66,9 +65,9 @@ from dfsched.architecture.kinds import kind_of
 from dfsched.dialects.ktdf import Opaque
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
-from dfsched.passes.generics import loop_extents
-from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
+from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.generics import loop_extents, rewrite_generics
+from dfsched.passes.ir_tools import Definitions, substitute
 from ktir.attribute import Attribute
 from ktir.dialects import arith, linalg, memref
 from ktir.dialects.builtin import Module
@@ -83,22 +82,9 @@ MAPS_TO = "ktdf_arch.maps_to"
 def run(module: Module, context: PassContext) -> Module:
     """Move the registers of every generic in front of it."""
     definitions = Definitions(module)
-    findings = Findings()
-
-    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
-        result: list[Operation] = []
-        for op in operations:
-            if isinstance(op, linalg.Generic) and _has_registers(op):
-                with findings.noting():
-                    result += _Registers(op, definitions, context.architecture).result()
-            else:
-                result.append(op)
-        return result
-
-    new = rewrite_blocks(module, rewrite)
-    findings.check()
-    assert isinstance(new, Module)
-    return new
+    return rewrite_generics(
+        module, _has_registers, lambda op: _Registers(op, definitions, context.architecture).result()
+    )
 
 
 PASS = Pass(

@@ -38,9 +38,9 @@ from dfsched.architecture import Architecture
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.fusion import captures
-from dfsched.passes.generics import loop_extents
+from dfsched.passes.generics import loop_extents, rewrite_generics
 from dfsched.passes.index_arithmetic import constant_value
-from dfsched.passes.ir_tools import Definitions, post_order, rewrite_blocks
+from dfsched.passes.ir_tools import Definitions, post_order
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, ktdp, linalg, scf
 from ktir.dialects.builtin import Module
@@ -61,22 +61,9 @@ def run(module: Module, context: PassContext) -> Module:
     if not any(isinstance(op, linalg.Index) for op in module.walk()) and not _captures_indices(module):
         return module
     definitions = Definitions(module)
-    findings = Findings()
-
-    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
-        result: list[Operation] = []
-        for op in operations:
-            if isinstance(op, linalg.Generic) and _has_indices(op):
-                with findings.noting():
-                    result += _Narrowing(op, definitions, context.architecture).result()
-            else:
-                result.append(op)
-        return result
-
-    new = rewrite_blocks(module, rewrite)
-    findings.check()
-    assert isinstance(new, Module)
-    return new
+    return rewrite_generics(
+        module, _has_indices, lambda op: _Narrowing(op, definitions, context.architecture).result()
+    )
 
 
 PASS = Pass(
