@@ -256,3 +256,23 @@ def test_sizes_that_only_the_run_knows() -> None:
     assert {"select-plan", "path-expansion", "ktdflowering-to-dfir"} <= set(errors)
     for error in errors.values():
         assert all(str(d).startswith("foreign.mlir:") for d in error.diagnostics)
+
+
+@pytest.mark.parametrize(
+    "element", ["i7", "i128", "vector<4xf16>", "!ktdf.token", "none", "memref<2xf16>", "tf32"]
+)
+def test_elements_that_no_memory_stores(element: str) -> None:
+    """Elements without a form in memory are refused at both views."""
+    text = re.sub(r"(memref|tensor)<8x256xf16>", rf"\1<8x256x{element}>", ADD)
+    text = re.sub(
+        r"arith\.addf %a, %a : tensor<[^>]*>+",
+        f'"o.p"(%a) : (tensor<8x256x{element}>) -> tensor<8x256x{element}>',
+        text,
+    )
+    module = ktir.parse(text, file="foreign.mlir")
+    ktir.verify(module)
+    with pytest.raises(dfsched.UnsupportedKernel) as caught:
+        dfsched.compile(module, "sample")
+    wrong = f"element type {element} has no storage format"
+    assert [d.message for d in caught.value.diagnostics if d.message == wrong] == [wrong] * 2
+    assert all(str(d).startswith("foreign.mlir:") for d in caught.value.diagnostics)

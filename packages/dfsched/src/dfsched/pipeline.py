@@ -66,7 +66,7 @@ from dfsched.passes.loop_nests import check_plans
 from ktir.affine import AffineError
 from ktir.dialects import func
 from ktir.dialects.builtin import Module
-from ktir.errors import TypeQueryError
+from ktir.errors import RewriteLimitError, TypeQueryError, UnsupportedError
 
 __all__ = [
     "OTHER_PASSES",
@@ -306,10 +306,10 @@ def _placed(module: Module, name: str) -> Iterator[None]:
             raise
         raise attrs.evolve(error, diagnostics=found) from error
     except (
-        *(AffineError, TypeQueryError),
+        *(AffineError, RewriteLimitError, TypeQueryError, UnsupportedError),
         *(AddressError, RouteError, UnsupportedDevice, ArchitectureError),
     ) as error:
-        if isinstance(error, ArchitectureError) and error.location is not None:
+        if isinstance(error, ArchitectureError | UnsupportedError) and error.location is not None:
             raise
         raise ScheduleError.at(next(functions, module).location, f"{name}: {error}") from error
 

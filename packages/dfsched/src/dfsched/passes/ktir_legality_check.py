@@ -31,7 +31,7 @@ from dfsched.passes.memory_accesses import tile_of, view_of
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.dtypes import element_bytes
-from ktir.errors import Diagnostic
+from ktir.errors import Diagnostic, UnsupportedError
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation, Value
 from ktir.scheduler_profile import scheduler_v1
@@ -111,10 +111,15 @@ def _buffers(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
         kind = architecture.memory_kind(op.memory_space)
         size = architecture.memory(kind).size if architecture.is_memory(kind) else None
         extents, strides = op.mixed_sizes, op.mixed_strides
-        needed = element_bytes(op.type.element)
+        try:
+            width = element_bytes(op.type.element)
+        except UnsupportedError as error:
+            yield Diagnostic(error.message, op.location)
+            continue
+        needed = width
         for extent, stride in zip(extents, strides, strict=True):
             if isinstance(extent, int) and isinstance(stride, int):
-                needed += max(0, extent - 1) * stride * element_bytes(op.type.element)
+                needed += max(0, extent - 1) * stride * width
         if size is not None and needed > size:
             yield Diagnostic(
                 f"this buffer takes {needed} bytes of {kind_text(kind)}, which has {size}", op.location
