@@ -27,10 +27,13 @@ __all__ = [
     "Yield",
     "implicit_yield",
     "parse_load_iv",
+    "parse_loaded",
     "parse_multicast",
     "parse_time_symbols",
     "print_load_iv",
+    "print_loaded",
     "print_multicast",
+    "print_region_and_types",
     "print_time_symbols",
     "segments",
 ]
@@ -143,6 +146,31 @@ def print_load_iv(printer: Printer, vector: Value) -> None:
     printer.write(":")
     printer.type(vector.type)
     printer.write(")")
+
+
+def parse_loaded(parser: OpParser) -> tuple[str | None, Type, Location]:
+    """``, load_iv(%v:vector<32xf16>)``, which stands behind the time symbols."""
+    parser.expect(",", "behind the time symbols")
+    parser.expect("load_iv", "behind the time symbols")
+    return parse_load_iv(parser)
+
+
+def print_loaded(printer: Printer, vector: Value) -> None:
+    """The inverse of `parse_loaded`."""
+    printer.write(", load_iv")
+    print_load_iv(printer, vector)
+
+
+def print_region_and_types(
+    printer: Printer, op: Operation, memories: Sequence[Value], elided: Sequence[str]
+) -> None:
+    """What composites end with: attributes, the region, the types of the memories."""
+    printer.newline()
+    printer.attr_dict(op.attributes, elided=tuple(elided))
+    printer.newline()
+    printer.region(op.regions[0], print_entry_arguments=False, owner=op.name)
+    printer.write(" : ")
+    printer.types([memory.type for memory in memories])
 
 
 def memref_of(value: Value) -> MemRefType:

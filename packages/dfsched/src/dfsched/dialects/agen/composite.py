@@ -12,11 +12,12 @@ from dfsched.dialects.agen.access import (
     ParsedAccess,
     access_rules,
     implicit_yield,
-    parse_load_iv,
+    parse_loaded,
     parse_time_symbols,
     print_access,
-    print_load_iv,
+    print_loaded,
     print_multicast,
+    print_region_and_types,
     print_time_symbols,
     segments,
     set_rules,
@@ -152,9 +153,7 @@ class CompositeLoadAndStore(Operation):
         parser.expect(":", "behind 'dst'")
         target = ParsedAccess.parse(parser)
         symbols = parse_time_symbols(parser)
-        parser.expect(",", "behind the time symbols")
-        parser.expect("load_iv", "behind the time symbols")
-        argument = parse_load_iv(parser)
+        argument = parse_loaded(parser)
         group = None
         if parser.accept(","):
             parser.expect("multicast_info", "behind ','")
@@ -184,17 +183,11 @@ class CompositeLoadAndStore(Operation):
         print_access(printer, self.target, self.dst_map.map, self.target_indices)
         printer.newline()
         print_time_symbols(printer, self.time_symbols)
-        printer.write(", load_iv")
-        print_load_iv(printer, self.load_iv)
+        print_loaded(printer, self.load_iv)
         if self.multicast_info is not None:
             printer.write(",")
             print_multicast(printer, self.multicast_info)
-        printer.newline()
-        printer.attr_dict(self.attributes, elided=_ELIDED)
-        printer.newline()
-        printer.region(self.body, print_entry_arguments=False, owner=self.name)
-        printer.write(" : ")
-        printer.types([self.source.type, self.target.type])
+        print_region_and_types(printer, self, (self.source, self.target), _ELIDED)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         yield from access_rules(self.src_map.map, self.source_indices, self.source)

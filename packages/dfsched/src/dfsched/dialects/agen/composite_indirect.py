@@ -10,12 +10,13 @@ from dfsched.dialects.agen.access import (
     ParsedAccess,
     access_rules,
     implicit_yield,
-    parse_load_iv,
+    parse_loaded,
     parse_multicast,
     parse_time_symbols,
     print_access,
-    print_load_iv,
+    print_loaded,
     print_multicast,
+    print_region_and_types,
     print_time_symbols,
     segments,
     set_rules,
@@ -83,9 +84,7 @@ class _OneSided(Operation):
         symbols = _parse_times(parser, "time_symbols and ivs" if loads else "time_symbols")
         arguments = []
         if loads:
-            parser.expect(",", "behind the time symbols")
-            parser.expect("load_iv", "behind the time symbols")
-            arguments.append(parse_load_iv(parser))
+            arguments.append(parse_loaded(parser))
         attributes = parser.parse_attr_dict()
         require(parser, attributes, side)
         body = parser.parse_region(arguments)
@@ -109,12 +108,8 @@ class _OneSided(Operation):
         print_access(printer, self.direct, self.direct_map.map, self.direct_indices)
 
     def print_rest(self, printer: Printer) -> None:
-        printer.newline()
-        printer.attr_dict(self.attributes, elided=("indirect_map", "direct_map", OPERAND_SEGMENTS))
-        printer.newline()
-        printer.region(self.regions[0], print_entry_arguments=False, owner=self.name)
-        printer.write(" : ")
-        printer.types([self.indirect.type, self.direct.type])
+        elided = ("indirect_map", "direct_map", OPERAND_SEGMENTS)
+        print_region_and_types(printer, self, (self.indirect, self.direct), elided)
 
     def place_rules(self) -> Iterator[str]:
         yield from access_rules(self.indirect_map.map, self.indirect_indices, self.indirect)
@@ -137,8 +132,7 @@ class CompositeIndirectLoad(_OneSided):
         self.print_places(printer)
         print_multicast(printer, self.multicast_info)
         print_time_symbols(printer, self.time_symbols)
-        printer.write(", load_iv")
-        print_load_iv(printer, self.body.block.arguments[0])
+        print_loaded(printer, self.body.block.arguments[0])
         self.print_rest(printer)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
@@ -213,9 +207,7 @@ class CompositeIndirectLoadAndStore(Operation):
             places.append(_parse_place(parser, f"direct_{side}"))
         group = parse_multicast(parser)
         symbols = _parse_times(parser, "time_symbols and ivs")
-        parser.expect(",", "behind the time symbols")
-        parser.expect("load_iv", "behind the time symbols")
-        argument = parse_load_iv(parser)
+        argument = parse_loaded(parser)
         attributes = parser.parse_attr_dict()
         for side in ("load", "store"):
             require(parser, attributes, side)
@@ -254,14 +246,9 @@ class CompositeIndirectLoadAndStore(Operation):
         printer.newline()
         print_multicast(printer, self.multicast_info)
         print_time_symbols(printer, self.time_symbols)
-        printer.write(", load_iv")
-        print_load_iv(printer, self.body.block.arguments[0])
-        printer.newline()
-        printer.attr_dict(self.attributes, elided=(*_MAPS, OPERAND_SEGMENTS))
-        printer.newline()
-        printer.region(self.body, print_entry_arguments=False, owner=self.name)
-        printer.write(" : ")
-        printer.types([memory.type for _, memory, _, _ in self._places()])
+        print_loaded(printer, self.body.block.arguments[0])
+        memories = [memory for _, memory, _, _ in self._places()]
+        print_region_and_types(printer, self, memories, (*_MAPS, OPERAND_SEGMENTS))
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         for _, memory, map, indices in self._places():

@@ -13,6 +13,7 @@ from dfsched.dialects.agen.access import (
     parse_time_symbols,
     print_access,
     print_load_iv,
+    print_region_and_types,
     print_time_symbols,
     segments,
     set_rules,
@@ -87,12 +88,7 @@ class CompositeLoad(Operation):
         printer.newline()
         print_time_symbols(printer, self.time_symbols)
         print_load_iv(printer, self.load_iv)
-        printer.newline()
-        printer.attr_dict(self.attributes, elided=_ELIDED)
-        printer.newline()
-        printer.region(self.body, print_entry_arguments=False, owner=self.name)
-        printer.write(" : ")
-        printer.type(self.memory.type)
+        print_region_and_types(printer, self, (self.memory,), _ELIDED)
 
     def verify_op(self, verifier: Verifier) -> Iterator[str | Diagnostic]:
         yield from access_rules(self.access_map.map, self.indices, self.memory)
