@@ -154,7 +154,7 @@ ktdf_arch.device @sample_device attributes {
       %op = operation (%x, %y : !pdl.value, !pdl.value) -> (%type : !pdl.type)
       %names = attribute = [
         "arith.divf", "arith.remf", "arith.maxnumf", "arith.minnumf", "arith.divsi", "arith.divui",
-        "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui", "arith.remsi", "arith.remui",
+        "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui", "arith.remsi", "arith.remui", "arith.maxui", "arith.minui",
         "arith.andi", "arith.ori", "arith.xori", "arith.shli", "arith.shrsi", "arith.shrui",
         "math.atan2", "math.copysign", "math.powf", "spyreop.realdiv", "spyreop.addi32toi32",
         "spyreop.muli32toi32",

@@ -110,8 +110,8 @@ def vector_operations(op: Operation, operands: Sequence[Value], emit: Emit) -> V
 def check_instructions(function: Operation) -> None:
     """`UnsupportedLowering` lists the functions in bodies that the device has no instruction for.
 
-    That is what no vector instruction does exactly, and no pattern maps. Comparisons and casts are what every
-    compute unit does: those without an exact instruction go through registers.
+    That is what no vector instruction does exactly, and no pattern maps. Comparisons, casts and arithmetic of
+    truth values are what every compute unit does: those without an exact instruction go through registers.
     """
     found = [
         Diagnostic(
@@ -131,6 +131,8 @@ def check_instructions(function: Operation) -> None:
 def _computes(op: Operation) -> bool:
     """Whether an operation of a body makes a number of others, and not every compute unit does that."""
     if isinstance(op, arith.Constant | spyreop.Constant | linalg.Index | memref.Load | _EVERYWHERE):
+        return False
+    if all(value.type == I1 for value in (*op.operands, *op.results)):
         return False
     return len(op.results) == 1 and not any(isinstance(value.type, IndexType) for value in op.operands)
 
