@@ -11,10 +11,10 @@ from dfsched.passes.generics import loop_extents
 from dfsched.passes.vector_lanes import REASSOCIATED
 from ktir.dialects import linalg
 from ktir.dialects.builtin import Module
-from ktir.types import BF16, DF16, F16, F32, FloatType, Type, element_or_self
+from ktir.types import BF16, DF16, F16, F32, FloatType, ShapedType, Type, element_or_self
 from spyresim.meaning.formats import Array
 
-__all__ = ["Reassociation"]
+__all__ = ["Reassociation", "longest_product"]
 
 
 @attrs.frozen
@@ -53,6 +53,37 @@ class Reassociation:
         with np.errstate(all="ignore"):
             allowed = self.combinations * self.epsilon + 2 * _OWN.get(wanted.dtype.name, 2.0**-7)
             return np.asarray(~(np.abs(a - b) <= allowed * scale))
+
+
+def longest_product(module: Module) -> int:
+    """Elements of the longest reduction of floats by multiplication; 1 if there is none.
+
+    Partial products of so many numbers differ with the order, and one of them may overflow where the whole
+    product does not: no rounding explains that, so random factors are drawn near 1.
+    """
+    longest = 1
+    for op in module.walk():
+        if isinstance(op, linalg.Generic | linalg.Reduce) and _multiplies(op):
+            extents = (n for n, kind in zip(_extents(op), op.iterators, strict=True) if kind != "parallel")
+            longest = max(longest, math.prod(extents))
+    return longest
+
+
+def _multiplies(op: linalg.Generic | linalg.Reduce) -> bool:
+    """Whether what is carried from element to element is a factor."""
+    block = op.regions[0].block
+    carried = block.arguments[len(block.arguments) - len(op.output_values) :]
+    factors = [value for inner in block.operations if inner.name == "arith.mulf" for value in inner.operands]
+    return any(value is argument for value in factors for argument in carried)
+
+
+def _extents(op: linalg.Generic | linalg.Reduce) -> list[int]:
+    """Trip counts of the loops as far as they are known, else 1."""
+    if isinstance(op, linalg.Generic):
+        known = loop_extents(op)
+        return [known.get(d, 1) for d in range(len(op.iterators))]
+    (shape, *_) = (value.type.shape for value in op.input_values if isinstance(value.type, ShapedType))
+    return [extent if isinstance(extent, int) else 1 for extent in shape]
 
 
 _EXACT_ON_INTEGERS = frozenset(

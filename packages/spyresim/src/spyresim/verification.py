@@ -28,7 +28,7 @@ from spyrert.errors import SpyreError
 from spyresim.errors import ArgumentError, ExecutionFault, Site, SpyresimError, require, require_arguments
 from spyresim.ktir_level import run_ktir
 from spyresim.meaning.formats import Array
-from spyresim.reassociation import Reassociation
+from spyresim.reassociation import Reassociation, longest_product
 from spyresim.repetition import DataflowRuns, says_the_same
 from spyresim.report import Result
 from spyresim.schedule_level import Interface, interface_of, run_schedule
@@ -151,14 +151,19 @@ def differences(
 
 
 def random_arguments(
-    interface: Interface, machine: Machine, seed: int, given: Mapping[str, object] | None = None
+    interface: Interface,
+    machine: Machine,
+    seed: int,
+    given: Mapping[str, object] | None = None,
+    factors: int = 1,
 ) -> Iterator[dict[str, object]]:
     """Arguments that may suit a kernel, likelier ones first: scalars are small numbers within their promises.
 
     Arrays are the same in all of them; outputs hold something too, which must stay where nothing is written.
-    `given` values are kept.
+    `given` values are kept.  Products of up to `factors` floats of the arrays stay between 2**-12 and 2**12.
     """
     rng = np.random.default_rng(seed)
+    random = partial(_random, machine=machine, factors=factors)
     fixed = dict(given or {})
     scalars = [a for a in interface.arguments if not a.is_pointer and a.name not in fixed]
     arrays: dict[str, object] = {}
@@ -166,17 +171,17 @@ def random_arguments(
         static = argument.shape is not None and all(isinstance(n, int) for n in argument.shape)
         if argument.is_pointer and static and argument.name not in fixed:
             shape = tuple(n for n in argument.shape or () if isinstance(n, int))
-            arrays[argument.name] = _random(rng, argument.name, argument.element, shape, machine)
+            arrays[argument.name] = random(rng, argument.name, argument.element, shape)
     for constant in interface.constants:
         if constant.name not in fixed:
-            arrays[constant.name] = _random(rng, constant.name, constant.element, constant.shape, machine)
+            arrays[constant.name] = random(rng, constant.name, constant.element, constant.shape)
     for values in itertools.islice(itertools.product(*(_candidates(a, seed) for a in scalars)), 64):
         chosen = {**arrays, **fixed, **{a.name: v for a, v in zip(scalars, values, strict=True)}}
         late = np.random.default_rng([seed, 1])
         for argument in interface.arguments:
             if argument.is_pointer and argument.name not in chosen:
                 shape = tuple(n if isinstance(n, int) else int(str(chosen[n])) for n in argument.shape or ())
-                chosen[argument.name] = _random(late, argument.name, argument.element, shape, machine)
+                chosen[argument.name] = random(late, argument.name, argument.element, shape)
         yield chosen
 
 
@@ -191,7 +196,7 @@ def _candidates(argument: Argument, seed: int) -> list[object]:
 
 
 def _random(
-    rng: np.random.Generator, name: str, type: Type, shape: tuple[int, ...], machine: Machine
+    rng: np.random.Generator, name: str, type: Type, shape: tuple[int, ...], machine: Machine, factors: int
 ) -> Array:
     size = math.prod(shape) * storage_dtype(type).itemsize
     if size > machine.device_memory_bytes:
@@ -200,13 +205,17 @@ def _random(
             f"{machine.device_memory_bytes}",
             name,
         )
-    return random_array(rng, type, shape, machine.f16_format)
+    return random_array(rng, type, shape, machine.f16_format, factors)
 
 
-def random_array(rng: np.random.Generator, type: Type, shape: tuple[int, ...], format: F16Format) -> Array:
-    """Moderate numbers of an element type, as a host array."""
+def random_array(
+    rng: np.random.Generator, type: Type, shape: tuple[int, ...], format: F16Format, factors: int = 1
+) -> Array:
+    """Moderate numbers of an element type, as a host array; see `random_arguments`."""
     if isinstance(type, FloatType):
         values = np.asarray(rng.normal(scale=2.0, size=shape))
+        if factors > 1:
+            values = np.copysign(np.exp2(rng.uniform(-12 / factors, 12 / factors, shape)), values)
         if type == DF16:
             return decode_array(encode_array(values, type), type)
         return values.astype(storage_dtype(type))
@@ -479,7 +488,8 @@ def _accepted(
 ) -> tuple[dict[str, object], Result]:
     """Arguments that the kernel accepts, and what it means for them."""
     last: Exception | None = None
-    for arguments in random_arguments(interface, machine, seed, given):
+    factors = longest_product(compiled.source)
+    for arguments in random_arguments(interface, machine, seed, given, factors):
         try:
             return arguments, run_ktir(compiled.source, compiled.kernel, arguments, machine)
         except ExecutionFault as error:
