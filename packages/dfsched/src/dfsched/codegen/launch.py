@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 from attrs import frozen
 
 import ktir
 from dfsched.architecture import Architecture
 from dfsched.codegen.errors import CodegenError
+from dfsched.codegen.independence import Axis, independent_axes
 from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.dtypes import dtype_name
 from ktir.dtypes import element_bytes as bytes_of
-from ktir.interface import Argument, ArgumentKind, ConstantBuffer, constant_buffers, find_function
+from ktir.interface import (
+    Argument,
+    ArgumentKind,
+    ConstantBuffer,
+    constant_buffers,
+    find_function,
+    pointers_of_views,
+)
 from ktir.layout import Layout as KtirLayout
 from ktir.layout import LinearLayout as KtirLinear
 from ktir.layout import StickLayout as KtirSticks
@@ -63,7 +73,11 @@ def launch_plan(module: Module, kernel: str, architecture: Architecture) -> Laun
             f"kernel '{kernel}' has pointer arguments and device memory at constant addresses "
             f"({constants[0].name}); use one or the other",
         )
-    specs = tuple(_argument(argument, function.location) for argument in pointers)
+    shapes = {a.index: a.shape or () for a in pointers if isinstance(a.layout, KtirLinear)}
+    together = independent_axes(function, shapes, pointers_of_views(module, function))
+    named = {argument.index: argument.name for argument in pointers}
+    dims = {axis: f"{named[first[0]]}.{first[1]}" for axis, first in together.items()}
+    specs = tuple(_argument(argument, function.location, dims) for argument in pointers)
     baked = bool(constants)
     if baked:
         specs = _implicit(constants)
@@ -76,7 +90,7 @@ def launch_plan(module: Module, kernel: str, architecture: Architecture) -> Laun
             specs,
             tuple(_symbol(argument) for argument in arguments if not argument.is_pointer),
             bundle_symbolic_args=not baked,
-            dims=_dims(specs),
+            dims=_dims(specs, set(dims.values())),
             f16_format=f16_format(module, architecture),
             architecture=ArchitectureId(architecture.name, architecture.digest),
             emitter="dfsched",
@@ -93,7 +107,7 @@ def f16_format(module: Module, architecture: Architecture) -> str:
     return str(architecture.machine().f16_format)
 
 
-def _argument(argument: Argument, location: Location) -> ArgSpec:
+def _argument(argument: Argument, location: Location, names: Mapping[Axis, str]) -> ArgSpec:
     shape, role, layout = argument.shape, argument.role, argument.layout
     assert shape is not None
     assert role is not None
@@ -112,19 +126,20 @@ def _argument(argument: Argument, location: Location) -> ArgSpec:
         )
     arranged = LinearLayout(argument.dtype) if layout is None else runtime_layout(layout)
     dims = tuple(
-        extent if isinstance(extent, str) else f"{argument.name}.{axis}" for axis, extent in enumerate(shape)
+        extent if isinstance(extent, str) else names.get((argument.index, axis), f"{argument.name}.{axis}")
+        for axis, extent in enumerate(shape)
     )
     return ArgSpec(Role(role.value), shape, argument.dtype, arranged, argument.name, argument.index, dims)
 
 
-def _dims(specs: tuple[ArgSpec, ...]) -> tuple[DimSpec, ...]:
-    """Every dimension, each by itself.  A launch never cuts them into tiles of the compiled size.
+def _dims(specs: tuple[ArgSpec, ...], independent: Container[str]) -> tuple[DimSpec, ...]:
+    """Every dimension; those that run together have one name.
 
-    The kernel may depend on where an element stands (`linalg.index`, masks, neighbours) or on all of them
-    (a softmax whose result has the dimension, too), and nothing here proves that it does not.
+    A launch cuts only independent ones into tiles of the compiled size: the kernel may depend on where an
+    element stands (`linalg.index`, masks, neighbours) or on all of them (a softmax along the dimension).
     """
     names = dict.fromkeys(name for spec in specs for name in spec.dims if name is not None)
-    return tuple(DimSpec(name, tileable=False) for name in names)
+    return tuple(DimSpec(name, tileable=name in independent) for name in names)
 
 
 def runtime_layout(layout: KtirLayout) -> Layout:
