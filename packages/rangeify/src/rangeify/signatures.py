@@ -35,6 +35,8 @@ class _Misfit(Exception):
 
 
 def _integer(value: Any) -> Any:
+    if type(value) is int:  # nearly all of them
+        return value
     if isinstance(value, np.integer):
         return int(value)
     return _instance((int, UOp), value)  # a size or position may be symbolic

@@ -307,9 +307,9 @@ class Tensor(Arithmetic):
     # reduction ------------------------------------------------------------------------------------
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
-        given = (axis,) if isinstance(axis, SupportsIndex) else axis
+        given = (axis,) if isinstance(axis, (int, SupportsIndex)) else axis
         known = given is None or isinstance(given, Sequence)
-        if not known or not all(isinstance(a, SupportsIndex) for a in given or ()):
+        if not known or not all(isinstance(a, (int, SupportsIndex)) for a in given or ()):
             raise ShapeError(f"an axis is an integer, or several are, not {axis!r}")
         try:
             listed = range(self.ndim) if given is None else tuple(operator.index(a) for a in given)
