@@ -152,6 +152,57 @@ KERNELS: dict[str, tuple[list[str], str, list[dict[str, object]]]] = {
         [{"n": 1}, {"n": 2}, {"n": 11}],
     ),
 }
+KERNELS["offset that a loop carries"] = (
+    [
+        "%k = arith.muli %t, %c9 : index",
+        "%e:2 = scf.for %i = %c2 to %n step %c3 iter_args(%p = %k, %row = %c0) -> (index, index) {",
+        *group("%p, 0", ROW),
+        "%s = arith.subi %c5, %c3 : index",
+        "%next = arith.addi %s, %p : index",
+        "%down = arith.subi %row, %c1 : index",
+        "scf.yield %next, %down : index, index",
+        "}",
+        *group("%e#0, 0", ROW, "2"),
+        "%nine = arith.addi %k, %c9 : index",
+        "%last = arith.addi %e#1, %nine : index",
+        *group("%last, 0", ROW, "3"),
+    ],
+    ", %n: index",
+    [{"n": 9}, {"n": 0}, {"n": 6}],
+)
+KERNELS["i32 offset through two loops"] = (
+    [
+        *(f"%i{n} = arith.constant {n} : i32" for n in (0, 1, 2, 3)),
+        "%e = scf.for %i = %i0 to %i3 step %i1 iter_args(%a0 = %n) -> (i32) : i32 {",
+        "%f = scf.for %j = %i0 to %i2 step %i1 iter_args(%a1 = %a0) -> (i32) : i32 {",
+        "%p = arith.index_cast %a1 : i32 to index",
+        *group("%t * 12 + %p, 0", ROW),
+        "%a2 = arith.addi %a1, %i1 : i32",
+        "scf.yield %a2 : i32",
+        "}",
+        "%a3 = arith.addi %f, %i2 : i32",
+        "scf.yield %a3 : i32",
+        "}",
+    ],
+    ", %n: i32",
+    [{"n": 0}, {"n": 1}],
+)
+KERNELS["row that a condition yields"] = (
+    [
+        "%q = arith.cmpi sgt, %n, %c3 : index",
+        "scf.for %i = %c0 to %c3 step %c1 {",
+        "%p = scf.if %q -> (index) {",
+        "%u = arith.addi %i, %c9 : index",
+        "scf.yield %u : index",
+        "} else {",
+        "scf.yield %i : index",
+        "}",
+        *group("%t * 12 + %p, 0", ROW),
+        "}",
+    ],
+    ", %n: index",
+    [{"n": 4}, {"n": 3}],
+)
 for width in (8, 16, 32, 64):
     KERNELS[f"row in i{width}"] = (
         [f"%i = arith.index_cast %n : i{width} to index", *group("%t * 4 + %i, 0")],

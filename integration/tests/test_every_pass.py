@@ -60,6 +60,23 @@ def several_grids() -> str:
     return function("%a: index", lines, [2, 2])
 
 
+def carried_offset() -> str:
+    shape, row = (8, 96), (1, 96)
+    lines = [
+        *(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 4)),
+        view("av", "a", shape),
+        "%r = scf.for %i = %c0 to %c4 step %c1 iter_args(%p = %c0) -> (index) {",
+        tile("at", "av", "%p, 0", shape, row),
+        load("x", "at", row),
+        f"%y = arith.addf %x, %x : tensor<{dims(row)}f16>",
+        store("y", "at", row),
+        "%n = arith.addi %p, %c2 : index",
+        "scf.yield %n : index",
+        "}",
+    ]
+    return function("%a: index", lines, [1])
+
+
 def compilations(device: str) -> Iterator[tuple[str, dfsched.Options]]:
     """Programs and options that give every pass something to do."""
     plain = dfsched.Options(emit="dfir")
@@ -71,6 +88,7 @@ def compilations(device: str) -> Iterator[tuple[str, dfsched.Options]]:
     yield KERNELS["row sums"], dfsched.Options(emit="dfir", settings=pieces)
     yield stored_and_loaded(), plain
     yield several_grids(), plain
+    yield carried_offset(), plain
     yield several_grids(), dfsched.Options(emit="dfir", pins={"tile_sizes": (2, 1)})
     tiles = (SHAPES / "access_tiles.mlir").read_text()
     yield tiles, dfsched.Options(emit="dfir", kernel="every_second")

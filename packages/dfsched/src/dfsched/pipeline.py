@@ -46,6 +46,7 @@ from dfsched.passes import (
     path_expansion,
     reduction_dim_chunking,
     reduction_loop_exposure,
+    resolve_control_numbers,
     scalar_broadcast_legalization,
     select_plan,
     split_access_tiles,
@@ -84,6 +85,7 @@ __all__ = [
 PASSES: tuple[Pass, ...] = (
     ensure_device_declaration.PASS,
     apply_device_patterns.PRE_MAPPING,
+    resolve_control_numbers.PASS,
     widen_control_integers.PASS,
     split_access_tiles.PASS,
     symbolic_shapes.PASS,

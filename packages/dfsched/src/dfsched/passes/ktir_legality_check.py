@@ -28,6 +28,7 @@ from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.memory_accesses import tile_of, view_of
+from dfsched.passes.resolve_control_numbers import is_number
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
 from ktir.dtypes import element_bytes
@@ -156,6 +157,11 @@ def _reason(op: Operation) -> str | None:
     if op.name.startswith(INTER_TILE):
         return f"'{op.name}': communication between tiles is not supported yet"
     match op:
+        case scf.For() if any(is_number(value.type) for value in op.inits):
+            return (
+                "'scf.for': a carried number that does not grow by the same amount in every iteration is not "
+                "supported"
+            )
         case scf.For() if op.inits:
             return "'scf.for': loop-carried values are not supported yet"
         case scf.If() if op.results:
