@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import define, field
 
 from dfsched.passes.build import Emitter
+from dfsched.passes.constant_tables import element_at, is_table, refusal
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.generics import is_element_wise, splat_value
 from dfsched.passes.index_arithmetic import constant_value
@@ -97,10 +98,13 @@ class Fusion:
                 return self._inlined(op, value, map)
             case arith.Constant(value=DenseElementsAttr(splat=True) as dense):
                 return self.constant(splat_value(dense))
+            case arith.Constant(value=DenseElementsAttr() as dense):
+                subscripts = [expr.value for expr in map.results if isinstance(expr, Const)]
+                if not is_table(dense) or len(subscripts) < map.num_results:
+                    raise UnsupportedKernel.at(op.location, refusal(dense))
+                return self.constant(element_at(dense, subscripts))
             case arith.Constant():
-                raise UnsupportedKernel.at(
-                    op.location, "constant tensors other than splats are not supported"
-                )
+                raise UnsupportedKernel.at(op.location, f"a constant '{op.value}' as a tensor")
             case tensor.Splat():
                 return self.outer(op.input, op)
             case tensor.Empty():

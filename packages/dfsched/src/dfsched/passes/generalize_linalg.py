@@ -2,7 +2,8 @@
 
 Takes named `linalg` operations, `tensor.generate`, and element-wise `arith` and `math` operations on ranked
 tensors. Leaves generics with the same maps and bodies; the outs of those made from `arith`, `math` and
-`tensor.generate` are fresh `tensor.empty`s. Fills and copies become generics too. Everything else stays.
+`tensor.generate` are fresh `tensor.empty`s. Fills and copies become generics too, and so do constants of
+different elements: these are chosen by index. Everything else stays.
 
 Before::
 
@@ -36,11 +37,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfsched.passes.base import Group, Pass, PassContext
+from dfsched.passes.constant_tables import is_table, of_table
 from dfsched.passes.generics import element_type, make_generic
 from dfsched.passes.ir_tools import clone_all, rewrite_blocks
 from ktir.affine import AffineMap
-from ktir.attributes import IntegerAttr
-from ktir.dialects import linalg, tensor
+from ktir.attributes import DenseElementsAttr, IntegerAttr
+from ktir.dialects import arith, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.types import INDEX, TensorType
@@ -64,6 +66,8 @@ def _generalized(op: Operation) -> list[Operation]:
             return [as_generic(op)]
         case tensor.Generate() if op.result.type.is_static:  # type: ignore[attr-defined]
             return _of_generate(op)
+        case arith.Constant(value=DenseElementsAttr(splat=False) as dense) if is_table(dense):
+            return of_table(op, dense) or [op]
         case _ if is_element_wise_scalar_op(op):
             return _of_scalar_op(op)
         case _:

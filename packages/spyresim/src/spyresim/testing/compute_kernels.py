@@ -450,6 +450,78 @@ def _indices() -> dict[str, str]:
     return found
 
 
+def _tables() -> dict[str, str]:
+    """Constant tensors of different elements."""
+    x = Array((4, 70))
+    t = x.tensor(2)
+    wide = ", ".join(["1.5"] * 30 + ["-2.0"] * 20 + ["0.25"] * 20)
+    return {
+        "a scale per column": kernel(
+            {"x": x},
+            {"y": x},
+            [
+                f"%k = arith.constant dense<[{wide}]> : tensor<70xf16>",
+                f"%e = tensor.empty() : {t}",
+                f"%b = linalg.broadcast ins(%k : tensor<70xf16>) outs(%e : {t}) dimensions = [0]",
+                f"%y = arith.mulf %x, %b : {t}",
+            ],
+        ),
+        "a bias per element": kernel(
+            {"x": Array((4, 2, 3), "f32")},
+            {"y": Array((4, 2, 3), "f32")},
+            [
+                "%k = arith.constant dense<[[[1.0, -0.0, 2.5], [2.5, 2.5, 3.5]], [[0.5, 1.0, 2.5], "
+                "[2.5, 7.0, 3.5]]]> : tensor<2x2x3xf32>",
+                "%y = arith.addf %x, %k : tensor<2x2x3xf32>",
+            ],
+        ),
+        "whole numbers in equal steps": kernel(
+            {"x": Array((4, 7), "i32")},
+            {"y": Array((4, 7), "i32")},
+            [
+                "%k = arith.constant dense<[9, 6, 3, 0, -3, -6, -9]> : tensor<7xi32>",
+                "%e = tensor.empty() : tensor<2x7xi32>",
+                "%b = linalg.broadcast ins(%k : tensor<7xi32>) outs(%e : tensor<2x7xi32>) dimensions = [0]",
+                "%y = arith.muli %x, %b : tensor<2x7xi32>",
+            ],
+        ),
+        "a mask that is given": kernel(
+            {"x": Array((4, 5)), "w": Array((4, 5))},
+            {"y": Array((4, 5))},
+            [
+                "%k = arith.constant dense<[[true, true, false, true, false], [false, true, true, true, "
+                "false]]> : tensor<2x5xi1>",
+                "%y = arith.select %k, %x, %w : tensor<2x5xi1>, tensor<2x5xf16>",
+            ],
+        ),
+        "row sums from given numbers": kernel(
+            {"x": x},
+            {"y": Array((4,))},
+            [
+                "%k = arith.constant dense<[1.0, -4.0]> : tensor<2xf16>",
+                f"%y = linalg.reduce {{ arith.addf }} ins(%x : {t}) outs(%k : tensor<2xf16>) "
+                "dimensions = [1]",
+            ],
+        ),
+        "one of several given numbers": kernel(
+            {"x": x},
+            {"y": x},
+            [
+                "%k = arith.constant dense<[1.0, -4.0, 0.5]> : tensor<3xf16>",
+                "%one = arith.constant 1 : index",
+                "%v = tensor.extract %k[%one] : tensor<3xf16>",
+                f"%b = tensor.splat %v : {t}",
+                f"%y = arith.mulf %x, %b : {t}",
+            ],
+        ),
+        "a given tensor that is stored": kernel(
+            {},
+            {"y": Array((4, 2))},
+            ["%y = arith.constant dense<[[1.0, 2.0], [3.0, 2.0]]> : tensor<2x2xf16>"],
+        ),
+    }
+
+
 def _shapes() -> dict[str, str]:
     found: dict[str, str] = {}
     flat, tall = Array((256,)), Array((4, 64))
@@ -645,5 +717,6 @@ KERNELS: Mapping[str, str] = {
     **_shapes(),
     **_scalars(),
     **_loops(),
+    **_tables(),
 }
 """Kernels by name."""
