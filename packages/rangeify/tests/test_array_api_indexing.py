@@ -85,12 +85,42 @@ def test_integer_array_indexing(data: st.DataObject) -> None:
     assert np.array_equal(np.asarray(a), y, equal_nan=x.dtype.kind == "f")
 
 
+@given(data=st.data())
+@pytest.mark.sweep(default=10, full=200)
+def test_writes_by_a_mask(data: st.DataObject) -> None:
+    """Set-item by a boolean array of leading axes: one value for all that it selects."""
+    draw = data.draw
+    x = array(draw, ALL)
+    mask = array(draw, ["bool"], x.shape[: draw(st.integers(0, x.ndim))])
+    value = array(draw, [x.dtype.name], ())
+    a, y = xp.asarray(x), x.copy()
+    y[mask] = value
+    a[xp.asarray(mask)] = xp.asarray(value) if draw(st.booleans()) else value.item()
+    np.testing.assert_array_equal(np.asarray(a), y)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint16])
+def test_whatever_is_an_index(kind: type) -> None:
+    """Integers of other libraries index as Python integers do."""
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    a = xp.asarray(x)
+    for key in ((kind(2), kind(1)), kind(1), slice(kind(0), kind(2)), (..., kind(3)), (slice(None), kind(0))):
+        np.testing.assert_array_equal(np.asarray(a[key]), x[key])
+        np.testing.assert_array_equal(np.asarray(a.tensor[key]), x[key])
+    if kind is not np.uint16:
+        assert int(a[kind(-1), kind(-2)]) == 10
+    with pytest.raises(IndexError, match="out of range"):
+        a[kind(7)]
+
+
 def test_what_indexing_refuses() -> None:
     x = xp.reshape(xp.arange(6), (2, 3))
     with pytest.raises(rangeify.UnsupportedError, match="boolean mask"):
         x[x > 2]
     with pytest.raises(rangeify.UnsupportedError, match="boolean mask"):
-        x[x > 2] = 0
+        x[x > 2] = xp.asarray([0, 0, 0])
+    with pytest.raises(ValueError, match="a mask of shape"):
+        x[xp.asarray([True, False, True])] = 0
     with pytest.raises(rangeify.UnsupportedError, match="beside slices"):
         x[xp.asarray([0]), :]
     for key in (2, (0, 3), (0, 0, 0), -3):

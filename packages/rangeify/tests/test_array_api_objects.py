@@ -18,7 +18,7 @@ def test_inspection() -> None:
     assert info.capabilities() == {
         "boolean indexing": False,
         "data-dependent shapes": False,
-        "max dimensions": None,
+        "max dimensions": 32,
     }
     assert info.default_device() in info.devices()
     assert info.default_dtypes() == {"real floating": xp.float32, "integral": xp.int32, "indexing": xp.int32}

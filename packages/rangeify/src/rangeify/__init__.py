@@ -20,6 +20,7 @@ from rangeify.errors import (
     RangeifyError,
     ScheduleError,
     ShapeError,
+    SharingError,
     UnsupportedDtype,
     UnsupportedError,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "ScheduleError",
     "ScheduleFormatError",
     "ShapeError",
+    "SharingError",
     "Tensor",
     "UnsupportedDtype",
     "UnsupportedError",

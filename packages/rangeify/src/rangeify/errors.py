@@ -93,6 +93,10 @@ class ConstantError(RangeifyError, OverflowError):
     """A Python integer that a dtype does not hold."""
 
 
+class SharingError(RangeifyError, BufferError):
+    """Memory that cannot be shared in the way that was asked for."""
+
+
 class InputError(RangeifyError, ValueError):
     """An argument of an execution that does not fit its buffer: number, shape, dtype or missing data."""
 

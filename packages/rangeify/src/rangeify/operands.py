@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
-from rangeify.errors import DeviceError, DTypeError, ShapeError, UnsupportedDtype
+from rangeify.errors import (
+    ArgumentError,
+    ConstantError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDtype,
+)
 from rangeify.promotion import convert
 from uopgraph import DType, UOp, dtypes
 from uopgraph.movement_sugar import flatten_args
@@ -90,6 +97,17 @@ def device_names(devices: Sequence[str]) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise DeviceError(f"not the names of different devices: {list(names)!r}", names)
     return names
+
+
+def whole_number(value: Any) -> int:
+    """A number rounded towards 0. Raises :class:`ConstantError` for infinity, :class:`ArgumentError` for
+    nan."""
+    try:
+        return int(value)
+    except OverflowError:
+        raise ConstantError(f"{value} is no integer") from None
+    except ValueError:
+        raise ArgumentError(f"{value} is no integer") from None
 
 
 def is_operand(value: object) -> bool:

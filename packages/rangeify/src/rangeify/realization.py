@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,21 @@ from rangeify import storage
 from rangeify.build import build
 from rangeify.capturing import execute_and_keep
 from rangeify.config import Config
-from rangeify.errors import InputError
+from rangeify.errors import ConstantError, InputError
 from rangeify.executor import evaluate_expression, with_values
+from rangeify.graph import data_srcs
 from rangeify.signatures import checked
 from rangeify.storage import Array
 from rangeify.tensor import Tensor, live_tensors
-from uopgraph import UOp, strong_dtype
+from uopgraph import GroupOp, Ops, UOp, strong_dtype
+
+#: The greatest number of elements of a value that is computed as a whole when one element is asked for.
+WHOLE: Final = 1 << 16
+#: The greatest number of elements, of all nodes together, and of nodes that are computed without a schedule.
+AT_ONCE: Final = 1 << 13
+AT_ONCE_NODES: Final = 128
+
+_AT_ONCE: Final = GroupOp.Movement | GroupOp.Elementwise | {Ops.CONST}
 
 
 @checked
@@ -32,6 +42,58 @@ def realize(*tensors: Tensor, config: Config | None = None) -> None:
             tensor.rebind(tensor.uop.substitute(built.buffer_map, name="rebind", walk=True))
 
 
+def _is_stored(node: UOp) -> bool:
+    """Whether a node is a view of a buffer that has been filled: there is nothing to compute."""
+    while node.op in GroupOp.Movement:
+        node = node.src[0]
+    return node.op is Ops.BUFFER and storage.contents(node) is not None
+
+
+def scalar(tensor: Tensor, whole: Tensor | None) -> Any:
+    """The one element of `tensor` as a Python number.
+
+    Of a Tensor that it was cut from (`whole`) and that is not large everything is computed, so that other
+    elements need only be read. Little work on stored values is done at once, without a schedule.
+    """
+    if (
+        whole is not None
+        and not _is_stored(tensor.uop)
+        and _is_modest(whole)
+        and whole.uop in tensor.uop.toposort()
+    ):
+        realize(whole)
+    if _is_little_work(tensor.uop):
+        return np.asarray(evaluate_expression(tensor.uop, _contents)).item()
+    return to_numpy(tensor).item()
+
+
+def _is_modest(whole: Tensor) -> bool:
+    return all(isinstance(s, int) for s in whole.shape) and whole.size <= WHOLE
+
+
+def _is_little_work(root: UOp) -> bool:
+    """Whether a node is a few element-wise operations on views of buffers of one device."""
+    nodes, work, devices = {root: None}, 0, set()
+    for node in (pending := [root]):
+        if node.op is Ops.BUFFER:
+            if storage.contents(node) is None:
+                return False
+            devices.add(node.device)
+            continue
+        if node.op not in _AT_ONCE or not all(isinstance(s, int) for s in node.shape):
+            return False
+        if node.op in (Ops.SHRINK, Ops.PAD) and not all(isinstance(v, int) for cut in node.marg for v in cut):
+            return False
+        work += int(math.prod(node.shape))
+        if work > AT_ONCE or len(nodes) > AT_ONCE_NODES:
+            return False
+        for source in data_srcs(node):
+            if source not in nodes:
+                nodes[source] = None
+                pending.append(source)
+    return len(devices) <= 1
+
+
 def _contents(buffer: UOp) -> Array:
     array = storage.contents(buffer)
     if array is None:
@@ -41,7 +103,12 @@ def _contents(buffer: UOp) -> Array:
 
 def to_numpy(tensor: Tensor) -> npt.NDArray[Any]:
     """The value of `tensor` as an array of its own; realises it."""
-    realize(tensor)
+    if not _is_stored(tensor.uop):
+        realize(tensor)
     bound = {v.expr: int(v.arg.val) for v in tensor.uop.toposort() if v.is_bound_var}
     value = evaluate_expression(with_values(tensor.uop, bound), _contents)
-    return np.array(value, dtype=storage.numpy_dtype(strong_dtype(tensor.dtype)), copy=True)
+    dtype = strong_dtype(tensor.dtype)
+    try:
+        return np.array(value, dtype=storage.numpy_dtype(dtype), copy=True)
+    except OverflowError:
+        raise ConstantError(f"{value!s:.40} is out of range for {dtype.name}") from None

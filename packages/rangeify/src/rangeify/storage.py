@@ -15,7 +15,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from rangeify.errors import DeviceError, DTypeError, ShapeError, UnsupportedDtype, UnsupportedError
+from rangeify.errors import (
+    ConstantError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDtype,
+    UnsupportedError,
+)
 from uopgraph import Device, DType, Ops, UOp, dtypes
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -90,12 +97,16 @@ def _is_unknown(array_dtype: np.dtype[Any]) -> bool:
     return False
 
 
-def as_array(value: Any) -> Array:
-    """An array-like of numbers.
+def as_array(value: Any, dtype: np.dtype[Any] | None = None) -> Array:
+    """An array-like of numbers, of `dtype` where that is given (float64 would not hold all of uint64).
 
-    Raises :class:`ShapeError` for ragged lists, :class:`DTypeError` for what holds no numbers."""
+    Raises :class:`ShapeError` for ragged lists, :class:`DTypeError` for what holds no numbers,
+    :class:`ConstantError` for a number that the dtype does not hold."""
     try:
-        array = np.asarray(value)
+        with np.errstate(over="ignore"):
+            array = np.asarray(value, dtype)
+    except OverflowError:
+        raise ConstantError(f"a number is out of range for {dtype}: {value!r:.60}") from None
     except (ValueError, TypeError):
         raise ShapeError(f"no array can be made of the {type(value).__name__} {value!r:.60}") from None
     if not isinstance(value, np.ndarray) and _is_unknown(array.dtype):

@@ -33,6 +33,7 @@ from rangeify.operands import (
     mask_of,
     operand,
     sizes_of,
+    whole_number,
 )
 from rangeify.overwriting import cuts_shards, overwritten
 from rangeify.promotion import convert, promote
@@ -490,10 +491,19 @@ class Tensor(Arithmetic):
         return (1, 0)
 
     def item(self) -> Any:
-        """The value of a Tensor of one element as a Python number."""
+        """The value of a Tensor of one element as a Python number.
+
+        Where this was cut from a Tensor of at most 65,536 elements that is still there, all of that is
+        computed: one element is rarely asked for alone.
+        """
         if self.size != 1:
             raise ShapeError(f"item() of a Tensor of shape {self.shape}")
-        return self.numpy().item()
+        from rangeify.realization import scalar
+
+        whole = self._cut_from()
+        while whole is not None and (base := whole._cut_from()) is not None:
+            whole = base
+        return scalar(self, whole)
 
     def tolist(self) -> Any:
         return self.numpy().tolist()
@@ -502,7 +512,7 @@ class Tensor(Arithmetic):
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return whole_number(self.item())
 
     def __float__(self) -> float:
         return float(self.item())

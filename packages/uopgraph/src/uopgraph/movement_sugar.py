@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from uopgraph.errors import BroadcastError, IndexingError, ShapeError
 from uopgraph.ops import Ops
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: A dimension: a Python int or a symbolic expression.
 sint: TypeAlias = "int | UOp"
+
+_BOUND: Final = (int, type(None))
 
 
 def flatten_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -62,6 +64,13 @@ def sizes(op: str, values: Sequence[Any]) -> tuple[Any, ...]:
         if not is_size(v):
             raise ShapeError(op, f"a size must be an integer, got {v!r}")
     return tuple(v if _is_symbolic(v) else operator.index(v) for v in values)
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether an index is an integer, None, or a slice of integers without a step."""
+    if type(key) is slice:
+        return key.step in (None, 1) and type(key.start) in _BOUND and type(key.stop) in _BOUND
+    return key is None or type(key) is int
 
 
 def is_pairs(values: Any) -> bool:
@@ -244,6 +253,8 @@ class MovementSugar:
         fill = [slice(None)] * (self.ndim - used)
         at = next((i for i, k in enumerate(items) if k is Ellipsis), None)
         items = [*items, *fill] if at is None else [*items[:at], *fill, *items[at + 1 :]]
+        if all(isinstance(d, int) for d in self.shape) and all(map(_is_plain, items)):
+            return self._cut_out(items)
         node, axis = self, 0
         for k in items:
             if k is None:
@@ -256,22 +267,46 @@ class MovementSugar:
                 node = node._pick(axis, k)
         return node
 
+    def _cut_out(self, items: Sequence[Any]) -> Self:
+        """Indices that are integers, None, or slices without a step: one SHRINK and one RESHAPE at most."""
+        cut: list[tuple[sint, sint]] = []
+        shape: list[sint] = []
+        for k in items:
+            if k is None:
+                shape.append(1)
+            elif isinstance(k, slice):
+                start, stop, _ = k.indices(self.shape[len(cut)])  # type: ignore[arg-type]
+                cut.append((start, stop - start) if start < stop else (0, 0))
+                shape.append(cut[-1][1])
+            else:
+                cut.append((self._place(len(cut), k), 1))
+        node = self
+        if any(c != (0, d) for c, d in zip(cut, self.shape, strict=True)):
+            node = self.movement(Ops.SHRINK, tuple(cut))
+        return node if tuple(shape) == node.shape else node.movement(Ops.RESHAPE, tuple(shape))
+
     def _window(self, axis: int, offset: sint, size: sint) -> Self:
         cut: list[tuple[sint, sint]] = [(0, s) for s in self.shape]
         cut[axis] = (offset, size)
         return self.movement(Ops.SHRINK, tuple(cut))
 
     def _pick(self, axis: int, at: sint) -> Self:
+        return self._window(axis, self._place(axis, at), 1).squeeze(axis)
+
+    def _place(self, axis: int, at: sint) -> sint:
+        """An index into an axis, counted from its start."""
         size = self.shape[axis]
         if not is_size(at):
             raise IndexingError("INDEX", f"{at!r} is no index")
+        if not _is_symbolic(at):
+            at = operator.index(at)  # type: ignore[arg-type]
         if isinstance(at, int) and isinstance(size, int):
             if not -size <= at < size:
                 raise IndexingError("INDEX", f"index {at} is out of range for size {size}")
             at %= size
         elif isinstance(at, int) and at < 0:
             at = size + at
-        return self._window(axis, at, 1).squeeze(axis)
+        return at
 
     def _slice(self, axis: int, k: slice) -> Self:
         size = self.shape[axis]

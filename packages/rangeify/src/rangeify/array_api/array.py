@@ -14,7 +14,15 @@ import numpy as np
 
 from rangeify import gather
 from rangeify.array_api import dtypes
-from rangeify.errors import ArgumentError, DTypeError, IndexingError, ShapeError, UnsupportedError
+from rangeify.errors import (
+    ArgumentError,
+    DTypeError,
+    IndexingError,
+    ShapeError,
+    SharingError,
+    UnsupportedError,
+)
+from rangeify.operands import whole_number
 from rangeify.signatures import checked_methods
 from rangeify.storage import DEFAULT_DEVICE
 from rangeify.tensor import Tensor
@@ -23,6 +31,9 @@ from uopgraph import dtypes as _d
 
 #: Versions of the standard that ``__array_namespace__`` gives this namespace for.
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+#: Some functions work with twice as many axes, and NumPy, which executes, has at most 64.
+MAX_DIMENSIONS: Final = 32
 
 
 @checked_methods
@@ -35,6 +46,8 @@ class Array:
     def __init__(self, tensor: Tensor) -> None:
         if tensor.dtype not in dtypes.ALL:
             raise UnsupportedError(f"dtype {tensor.dtype.name} in rangeify.array_api")
+        if tensor.ndim > MAX_DIMENSIONS:
+            raise ShapeError(f"an array has at most {MAX_DIMENSIONS} dimensions, not {tensor.ndim}")
         self._tensor = tensor
 
     @classmethod
@@ -119,7 +132,7 @@ class Array:
         return bool(self._scalar("a bool"))
 
     def __int__(self) -> int:
-        return int(self._scalar("an int"))
+        return whole_number(self._scalar("an int"))
 
     def __float__(self) -> float:
         return float(self._scalar("a float"))
@@ -148,9 +161,9 @@ class Array:
         if stream is not None:
             raise ArgumentError("stream must be None for an array in host memory")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"no export to device {dl_device}")
+            raise SharingError(f"no export to device {dl_device}")
         if copy is False:
-            raise BufferError("a lazy array is exported as a copy of its value")
+            raise SharingError("a lazy array is exported as a copy of its value")
         value = self._tensor.numpy()
         try:
             return value.__dlpack__(max_version=max_version)
@@ -184,8 +197,12 @@ class Array:
         return Array(self._tensor[key])
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
-        """Write `value`, broadcast, in this array's dtype; of several writes to one place the last wins."""
+        """Write `value`, broadcast, in this array's dtype; of several writes to one place the last wins. A
+        boolean mask selects elements that all get one value."""
         node = _written(value, self.dtype)
+        if isinstance(key, Array) and key.dtype is _d.bool:
+            self._tensor[key.tensor] = Tensor(node)
+            return
         arrays = _array_key(key, self.ndim)
         if arrays is not None:
             self._tensor.assign(Tensor(gather.write(self.node, arrays, node)))

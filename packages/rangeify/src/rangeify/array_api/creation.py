@@ -11,7 +11,15 @@ import numpy as np
 
 from rangeify.array_api import dtypes
 from rangeify.array_api.array import Array
-from rangeify.errors import ArgumentError, CallError, ConstantError, DTypeError, ShapeError, UnsupportedError
+from rangeify.errors import (
+    ArgumentError,
+    CallError,
+    ConstantError,
+    DTypeError,
+    ShapeError,
+    SharingError,
+    UnsupportedError,
+)
 from rangeify.reduction import arange as _counter
 from rangeify.signatures import checked
 from rangeify.storage import DEFAULT_DEVICE, as_array, dtype_of, numpy_dtype
@@ -58,15 +66,17 @@ def asarray(
 ) -> Array:
     """An array of an array, a Python number, nested sequences, or an object with a buffer.
 
-    The value is copied; of an array it is shared until one of the two is written to (`copy` makes no
-    difference to what can be observed, but ``copy=False`` raises ValueError where memory would have to be
-    copied). Raises OverflowError for an integer that the dtype does not hold.
+    The value is copied, once one of the two is written to; with ``copy=False`` the result and the array that
+    was given stay one: a write to either is a write to both, and what cannot be shared raises ValueError.
+    Raises OverflowError for an integer that the dtype does not hold.
     """
     _on(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     if isinstance(obj, Array):
         if copy is False and wanted not in (None, obj.dtype):
             raise ArgumentError("a conversion needs a copy")
+        if copy is False:
+            return Array(obj.tensor)
         return Array.of(obj.node if wanted is None else obj.node.cast(wanted))
     if copy is False:
         raise ArgumentError("asarray of anything but an array makes a copy")
@@ -94,6 +104,8 @@ def _constant(value: Any, dtype: DType) -> UOp:
 
 def _from_sequence(obj: Sequence[Any], wanted: DType | None) -> Array:
     values = _python_values(obj)
+    if any(isinstance(v, np.ndarray | np.generic) for v in values):
+        return asarray(as_array(obj), dtype=wanted)
     arrays = [v for v in values if isinstance(v, Array)]
     if arrays and any(v.ndim for v in arrays):
         from rangeify.array_api.manipulation import stack
@@ -105,11 +117,21 @@ def _from_sequence(obj: Sequence[Any], wanted: DType | None) -> Array:
         wanted = kinds[-1] if kinds else dtypes.DEFAULT_FLOAT
         if arrays:
             wanted = dtypes.promote(*(a.dtype for a in arrays))
+    _check_range(values, wanted)
+    return Array(Tensor(as_array(_plain(obj), numpy_dtype(wanted))))
+
+
+def _check_range(values: Sequence[Any], dtype: DType) -> None:
+    """Raise for a Python number that `dtype` does not hold."""
+    whole = [v for v in values if type(v) is int]
+    if whole:
+        _constant(min(whole), dtype)
+        _constant(max(whole), dtype)
     for v in values:
-        if not isinstance(v, Array):
-            _constant(v, wanted)
-    plain = as_array(_plain(obj)).astype(numpy_dtype(wanted))
-    return Array(Tensor(plain))
+        if type(v) in (int, bool) or isinstance(v, Array):
+            continue
+        if type(v) is not float or (dtype.is_int and not dtype.min <= v <= dtype.max):
+            _constant(v, dtype)
 
 
 def _plain(obj: Any) -> Any:
@@ -120,10 +142,13 @@ def _plain(obj: Any) -> Any:
 
 @checked
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of the value of any object with ``__dlpack__``; the value is copied."""
+    """An array of the value of any object with ``__dlpack__``; the value is copied. With ``copy=False`` an
+    array of this namespace stays one with the result, and anything else raises BufferError."""
     _on(device)
     if copy is False:
-        raise ArgumentError("from_dlpack makes a copy")
+        if isinstance(x, Array):
+            return Array(x.tensor)
+        raise SharingError(f"from_dlpack makes a copy of what a {type(x).__name__} holds")
     if not hasattr(x, "__dlpack__"):
         raise CallError("from_dlpack", "x", "an object with __dlpack__", type(x).__name__)
     try:

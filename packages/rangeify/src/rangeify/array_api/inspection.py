@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from rangeify.array_api import dtypes
+from rangeify.array_api.array import MAX_DIMENSIONS
 from rangeify.errors import UnsupportedError
 from rangeify.storage import DEFAULT_DEVICE
 from uopgraph import DType
@@ -17,8 +18,8 @@ class NamespaceInfo:
     """Answers about the namespace."""
 
     def capabilities(self) -> dict[str, Any]:
-        """No boolean-mask indexing, no shapes that depend on data, any number of dimensions."""
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": None}
+        """No boolean-mask indexing, no shapes that depend on data, the greatest number of dimensions."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": MAX_DIMENSIONS}
 
     def default_device(self) -> str:
         """The device of arrays that are made without one."""

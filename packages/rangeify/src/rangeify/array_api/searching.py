@@ -9,7 +9,7 @@ from rangeify.array_api import dtypes
 from rangeify.array_api.array import Array, pair
 from rangeify.array_api.creation import counter
 from rangeify.array_api.manipulation import axis_of
-from rangeify.errors import ArgumentError, ShapeError
+from rangeify.errors import ArgumentError, IndexingError, ShapeError
 from rangeify.signatures import checked
 from uopgraph import Ops, UOp
 
@@ -140,7 +140,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     if 0 in shape:
         return Array.of(UOp.const(0, x.dtype).expand(shape))
     if x.shape[place] == 0:
-        raise IndexError("take from an axis of size 0")
+        raise IndexingError("take from an axis of size 0")
     return Array.of(gather.take(x.node, index, place))
 
 

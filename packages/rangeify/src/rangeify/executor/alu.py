@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from rangeify.errors import UnsupportedError
+from rangeify.errors import ConstantError, UnsupportedError
 from rangeify.storage import Array, numpy_dtype
 from uopgraph import DType, Ops, UOp, dtypes
 
@@ -153,5 +153,10 @@ def apply(node: UOp, operands: list[Array]) -> Array:
 
 
 def constant(node: UOp) -> Array:
-    """The value of a CONST as a 0-d array; the poisonous constant reads as 0 and is never used."""
-    return np.asarray(0 if node.is_invalid else node.arg, dtype=host_dtype(node.dtype))
+    """The value of a CONST as a 0-d array; the poisonous constant reads as 0 and is never used.
+
+    Raises :class:`ConstantError` for one without a width that no integer of the executor holds."""
+    try:
+        return np.asarray(0 if node.is_invalid else node.arg, dtype=host_dtype(node.dtype))
+    except OverflowError:
+        raise ConstantError(f"{node.arg!s:.40} is out of range for {host_dtype(node.dtype)}") from None
