@@ -232,11 +232,27 @@ def sum_of_lower() -> Case:
     return {"x": x}, {"s": np.asarray(total)}
 
 
+def numbered_lower() -> Case:
+    x, y = normal(6, 6, dtype=np.float32), np.zeros((6, 6), np.float32)
+    lower = np.tri(6, dtype=bool)
+    values = x[lower] + np.arange(21, dtype=np.float32)
+    values[1::3] *= 2
+    y[lower] = values
+    return {"x": x, "y": np.zeros_like(y)}, {"y": y}
+
+
+def sum_of_some() -> Case:
+    x, total = normal(12, 12, dtype=np.float32), np.zeros((), np.float32)
+    for number, value in enumerate(x.T[np.tri(12, dtype=bool)]):
+        total = total + (value if number % 5 else np.float32(0))
+    return {"x": x}, {"s": np.asarray(total)}
+
+
 TILES = {
     make.__name__: [make()]
     for make in (
         *(skewed, every_second, pack_upper, turned, lower_in_place, max_of_second, band, sum_of_lower),
-        below_largest_of_lower,
+        *(below_largest_of_lower, sum_of_some, numbered_lower),
     )
 }
 
@@ -263,9 +279,17 @@ def point_sets(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.sweep(default=25, full=500)
-@given(points=point_sets(), order=st.sampled_from(["(r, c)", "(c, r)"]), packed=st.booleans())
-def test_any_set_means_the_same_in_parts(points: str, order: str, packed: bool) -> None:
-    """A copy through any set of points, to the same places or packed: the passes keep what it means."""
+@given(
+    points=point_sets(),
+    order=st.sampled_from(["(r, c)", "(c, r)"]),
+    packed=st.booleans(),
+    numbered=st.booleans(),
+)
+def test_any_set_means_the_same_in_parts(points: str, order: str, packed: bool, numbered: bool) -> None:
+    """A copy through any set of points, to the same places or packed: the passes keep what it means.
+
+    `numbered`: with a number that the indices of an element make added to it.
+    """
     found = ktir.affine.affine_set(points)
     count = found.count()
     assume(count > 0)
@@ -273,13 +297,19 @@ def test_any_set_means_the_same_in_parts(points: str, order: str, packed: bool) 
     shape = f"{count}x1"
     if factors is not None and all(isinstance(factor, range) for factor in factors):
         shape = "x".join(str(len(factors["rc".index(name)])) for name in order if name in "rc")
+    tile = (
+        f"%xt = ktdp.construct_access_tile %xv[0, 0] {{access_tile_set = {points}, access_tile_order = "
+        f"affine_map<(r, c) -> {order}>}} : memref<{SHAPE}x{SHAPE}xf32> -> !ktdp.access_tile<{shape}xindex>"
+    )
     lines = [
         memory("xv", "x", (SHAPE, SHAPE)),
         memory("yv", "y", (count,) if packed else (SHAPE, SHAPE)),
-        f"%xt = ktdp.construct_access_tile %xv[0, 0] {{access_tile_set = {points}, access_tile_order = "
-        f"affine_map<(r, c) -> {order}>}} : memref<{SHAPE}x{SHAPE}xf32> -> !ktdp.access_tile<{shape}xindex>",
+        tile,
         f"%v = ktdp.load %xt : <{shape}xindex> -> tensor<{shape}xf32>",
     ]
+    if numbered:
+        lines[-1] = lines[-1].replace("%v", "%u")
+        lines.append(plus_number("v", "u", f"tensor<{shape}xf32>"))
     if packed:
         lines += [
             f"%f = tensor.collapse_shape %v [[0, 1]] : tensor<{shape}xf32> into tensor<{count}xf32>",
@@ -290,7 +320,7 @@ def test_any_set_means_the_same_in_parts(points: str, order: str, packed: bool) 
         ]
     else:
         lines += [
-            lines[2].replace("%xt", "%yt").replace("%xv", "%yv"),
+            tile.replace("%xt", "%yt").replace("%xv", "%yv"),
             f"ktdp.store %v, %yt : tensor<{shape}xf32>, <{shape}xindex>",
         ]
     body = "\n".join(lines)
@@ -311,6 +341,25 @@ def test_any_set_means_the_same_in_parts(points: str, order: str, packed: bool) 
         if result.name in ("split-access-tiles", "construct-three-stage-pipeline"):
             got = spyresim.run_schedule(compiled, {"x": x, "y": y}, module=result.module).outputs["y"]
             np.testing.assert_array_equal(got, expected)
+
+
+def plus_number(result: str, source: str, type: str) -> str:
+    """Each element plus five times its first index plus its second one."""
+    same = "affine_map<(i, j) -> (i, j)>"
+    return f"""%e = tensor.empty() : {type}
+        %{result} = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = ["parallel", "parallel"]}}
+          ins(%{source} : {type}) outs(%e : {type}) {{
+        ^bb0(%a: f32, %o: f32):
+          %i = linalg.index 0 : index
+          %j = linalg.index 1 : index
+          %five = arith.constant 5 : index
+          %m = arith.muli %i, %five : index
+          %n = arith.addi %m, %j : index
+          %w = arith.index_cast %n : index to i32
+          %f = arith.sitofp %w : i32 to f32
+          %s = arith.addf %a, %f : f32
+          linalg.yield %s : f32
+        }} -> {type}"""
 
 
 def affine_box(*extents: int) -> str:

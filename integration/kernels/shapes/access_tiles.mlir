@@ -187,4 +187,72 @@ module {
     ktdp.store %t, %st : tensor<f32>, <index>
     return
   }
+
+  // The lower triangle plus the number of each of its elements, twice in every third place from the second on.
+  func.func @numbered_lower(%x: index, %y: index) attributes {grid = [1]} {
+    %xv = ktdp.construct_memory_view %x, sizes: [6, 6], strides: [6, 1] {
+      coordinate_set = #m6x6, memory_space = #ktdp.memory_space<global> } : memref<6x6xf32>
+    %yv = ktdp.construct_memory_view %y, sizes: [6, 6], strides: [6, 1] {
+      coordinate_set = #m6x6, memory_space = #ktdp.memory_space<global> } : memref<6x6xf32>
+    %xt = ktdp.construct_access_tile %xv[0, 0] {access_tile_set = #lower6, access_tile_order = #id}
+      : memref<6x6xf32> -> !ktdp.access_tile<7x3xindex>
+    %yt = ktdp.construct_access_tile %yv[0, 0] {access_tile_set = #lower6, access_tile_order = #id}
+      : memref<6x6xf32> -> !ktdp.access_tile<7x3xindex>
+    %a = ktdp.load %xt : <7x3xindex> -> tensor<7x3xf32>
+    %g = tensor.generate {
+    ^bb0(%i: index, %j: index):
+      %c3 = arith.constant 3 : index
+      %m = arith.muli %i, %c3 : index
+      %n = arith.addi %m, %j : index
+      %w = arith.index_cast %n : index to i32
+      %f = arith.sitofp %w : i32 to f32
+      tensor.yield %f : f32
+    } : tensor<7x3xf32>
+    %e = tensor.empty() : tensor<7x3xf32>
+    %s = arith.addf %a, %g : tensor<7x3xf32>
+    %p = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<7x3xf32>) outs(%e : tensor<7x3xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %j = linalg.index 1 : index
+      %c1 = arith.constant 1 : index
+      %q = arith.cmpi eq, %j, %c1 : index
+      %d = arith.addf %l, %l : f32
+      %r = arith.select %q, %d, %l : f32
+      linalg.yield %r : f32
+    } -> tensor<7x3xf32>
+    ktdp.store %p, %yt : tensor<7x3xf32>, <7x3xindex>
+    return
+  }
+
+  // The sum of the upper triangle, column by column, without every element whose number 5 divides.
+  func.func @sum_of_some(%x: index, %s: index) attributes {grid = [1]} {
+    %xv = ktdp.construct_memory_view %x, sizes: [12, 12], strides: [12, 1] {
+      coordinate_set = #m12x12, memory_space = #ktdp.memory_space<global> } : memref<12x12xf32>
+    %sv = ktdp.construct_memory_view %s, sizes: [], strides: [] {
+      coordinate_set = affine_set<() : ()>, memory_space = #ktdp.memory_space<global> } : memref<f32>
+    %xt = ktdp.construct_access_tile %xv[0, 0] {
+        access_tile_set = affine_set<(r, c) : (r >= 0, -c + 11 >= 0, c - r >= 0)>, access_tile_order = #swap}
+      : memref<12x12xf32> -> !ktdp.access_tile<78x1xindex>
+    %st = ktdp.construct_access_tile %sv[] {
+        access_tile_set = affine_set<() : ()>, access_tile_order = affine_map<() -> ()>}
+      : memref<f32> -> !ktdp.access_tile<index>
+    %a = ktdp.load %xt : <78x1xindex> -> tensor<78x1xf32>
+    %z = arith.constant dense<0.0> : tensor<f32>
+    %t = linalg.generic {
+        indexing_maps = [#id, affine_map<(r, c) -> ()>], iterator_types = ["reduction", "reduction"]}
+      ins(%a : tensor<78x1xf32>) outs(%z : tensor<f32>) {
+    ^bb0(%l: f32, %o: f32):
+      %i = linalg.index 0 : index
+      %c5 = arith.constant 5 : index
+      %c0 = arith.constant 0 : index
+      %n = arith.constant 0.0 : f32
+      %m = arith.remui %i, %c5 : index
+      %q = arith.cmpi eq, %m, %c0 : index
+      %v = arith.select %q, %n, %l : f32
+      %r = arith.addf %o, %v : f32
+      linalg.yield %r : f32
+    } -> tensor<f32>
+    ktdp.store %t, %st : tensor<f32>, <index>
+    return
+  }
 }

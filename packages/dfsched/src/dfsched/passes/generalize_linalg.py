@@ -47,7 +47,7 @@ from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.types import INDEX, TensorType
 
-__all__ = ["PASS", "as_generic", "is_element_wise_scalar_op", "run"]
+__all__ = ["PASS", "as_generic", "is_element_wise_scalar_op", "of_places", "run"]
 
 
 def run(module: Module, context: PassContext) -> Module:
@@ -64,12 +64,21 @@ def _generalized(op: Operation) -> list[Operation]:
     match op:
         case linalg.LinalgOp():
             return [as_generic(op)]
+        case tensor.Generate() | arith.Constant():
+            return of_places(op)
+        case _ if is_element_wise_scalar_op(op):
+            return _of_scalar_op(op)
+        case _:
+            return [op]
+
+
+def of_places(op: Operation) -> list[Operation]:
+    """A tensor whose elements come from where they stand as a generic without inputs; others as they are."""
+    match op:
         case tensor.Generate() if op.result.type.is_static:  # type: ignore[attr-defined]
             return _of_generate(op)
         case arith.Constant(value=DenseElementsAttr(splat=False) as dense) if is_table(dense):
             return of_table(op, dense) or [op]
-        case _ if is_element_wise_scalar_op(op):
-            return _of_scalar_op(op)
         case _:
             return [op]
 

@@ -9,18 +9,20 @@ from attrs import define
 
 from dfsched.passes.build import Emitter
 from dfsched.passes.generalize_linalg import as_generic
+from dfsched.passes.generics import loop_extents
 from dfsched.passes.group_parts import GroupParts
+from dfsched.passes.ir_tools import substitute
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import GroupCopy
 from dfsched.passes.tile_rows import Rows, Walk
-from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, Mod
+from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, Mod, simplify
 from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, DenseArrayAttr, IntegerAttr
-from ktir.dialects import ktdp, linalg, tensor
-from ktir.ir import Operation, Value
+from ktir.dialects import arith, ktdp, linalg, tensor
+from ktir.ir import Operation, Region, Value
 from ktir.opdef import OPERAND_SEGMENTS
-from ktir.types import I32, I64, TensorType
+from ktir.types import I32, I64, INDEX, TensorType
 
-__all__ = ["RowCopy", "elements"]
+__all__ = ["RowCopy", "counts", "elements"]
 
 
 def elements(value: Value) -> int:
@@ -29,6 +31,11 @@ def elements(value: Value) -> int:
     if not isinstance(type, TensorType):
         return 1
     return math.prod(type.static_shape()) if type.is_static else 0
+
+
+def counts(op: Operation) -> bool:
+    """Whether an operation computes with the places of elements."""
+    return any(isinstance(inner, linalg.Index) for inner in op.walk())
 
 
 @define(eq=False)
@@ -58,6 +65,7 @@ class RowCopy:
                 return type
             return TensorType((self.block,), type.element, type.encoding)
 
+        first = self._first(emitter) if any(map(counts, self.parts.group)) else self.position
         copy = GroupCopy(emitter, definitions, shape, lambda tile: tile.result, lambda op: {})
         for op in self.parts.repeated():
             if not any(self._is_long(value) for value in (*op.operands, *op.results)):
@@ -72,7 +80,7 @@ class RowCopy:
                     copy.values[op.results[0]] = copy.values[op.operands[0]]
                 case linalg.LinalgOp():
                     partial = self.parts.partial(op, emitter) if op in self.parts.folds else ()
-                    copy.add([self._along_the_row(op)], partial)
+                    copy.add([self._along_the_row(op, first)], partial)
                 case _:
                     copy.add([op])
 
@@ -81,8 +89,22 @@ class RowCopy:
         count = len(next(iter(self.walks.values())).points)
         return isinstance(value.type, TensorType) and elements(value) == count
 
-    def _along_the_row(self, op: linalg.LinalgOp) -> Operation:
-        """A structured operation with one loop over the row, behind loops over the one element of a fold."""
+    def _first(self, emitter: Emitter) -> Value:
+        """The number of the first element here among all elements of the tile.
+
+        Its bounds are part of its arithmetic: where programs are cut, nothing else bounds the row.
+        """
+        values = [self.position] if self.passed is None else [self.position, self.passed]
+        expr: AffineExpr = Dim(0) + self.rows.first
+        number = emitter.affine(expr if self.passed is None else expr + Dim(1), values)
+        last = emitter.constant(len(next(iter(self.walks.values())).points) - 1)
+        return emitter.binary(arith.MaxSI, emitter.binary(arith.MinSI, number, last), emitter.constant(0))
+
+    def _along_the_row(self, op: linalg.LinalgOp, first: Value) -> Operation:
+        """A structured operation with one loop over the row, behind loops over the one element of a fold.
+
+        `first` is the number of the first element.
+        """
         generic = as_generic(op)
         outer = 0
         if op in self.parts.folds:
@@ -104,8 +126,29 @@ class RowCopy:
                 "iterator_types": ArrayAttr(
                     tuple(linalg.IteratorType(kind) for kind in (*["parallel"] * outer, last))
                 ),
-            }
+            },
+            regions=[self._counted(generic, outer, first)] if counts(generic) else None,
         )
+
+    def _counted(self, generic: linalg.Generic, loop: int, first: Value) -> Region:
+        """The body with indices of the whole tile; the element at index 0 of `loop` has number `first`."""
+        extents = loop_extents(generic)
+        block = generic.body.block
+        emitter = Emitter(generic.location)
+        index = linalg.Index.create((), (INDEX,), {"dim": IntegerAttr(loop)}, location=generic.location)
+        number = emitter.binary(arith.AddI, emitter.add(index), first)
+        mapping: dict[Value, Value] = {}
+        for op in block.operations:
+            if isinstance(op, linalg.Index):
+                d = op.dim.value
+                behind = math.prod(extents.get(later, 1) for later in range(d + 1, len(generic.iterators)))
+                place: AffineExpr = Dim(0) // behind
+                if any(extents.get(before, 1) > 1 for before in range(d)):
+                    place = Mod(place, Const(extents.get(d, 1)))
+                mapping[op.result] = emitter.affine(simplify(place), [number])
+            else:
+                emitter.operations.append(substitute(op, mapping))
+        return Region((block.replace(operations=emitter.operations),))
 
     def _load(self, op: ktdp.Load, emitter: Emitter) -> Value:
         tile = self._tile(tile_of(op, self.parts.definitions))

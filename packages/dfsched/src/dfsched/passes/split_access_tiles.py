@@ -49,8 +49,9 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups, is_control
 from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.fold_places import Places, with_fold_places
+from dfsched.passes.generalize_linalg import of_places
 from dfsched.passes.group_parts import GroupParts, own_stores
-from dfsched.passes.ir_tools import Definitions, rewrite_kernels, without_unused
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks, rewrite_kernels, without_unused
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import (
     check_same_order,
@@ -60,7 +61,7 @@ from dfsched.passes.regrouping import (
     replace_groups,
     with_blocks,
 )
-from dfsched.passes.row_copies import RowCopy, elements
+from dfsched.passes.row_copies import RowCopy, counts, elements
 from dfsched.passes.tile_lattices import lattice_of
 from dfsched.passes.tile_rows import Rows, Walk, rows_of, walk_of
 from ktir.affine import AffineMap, AffineSet, Dim
@@ -91,7 +92,9 @@ PASS = Pass(
 def _kernel(kernel: func.Func, places: Places) -> func.Func:
     if not any(isinstance(op, ktdp.ConstructAccessTile) and _is_ragged(op) for op in kernel.walk()):
         return kernel
-    kernel = with_fold_places(kernel, _folds, places)
+    general = rewrite_blocks(kernel, lambda ops: [new for op in ops for new in of_places(op)])
+    assert isinstance(general, func.Func)
+    kernel = with_fold_places(general, _folds, places)
     block = kernel.body.block
     findings = Findings()
     operations = _Splitter(Definitions(kernel), findings).block(block.operations)
@@ -245,13 +248,15 @@ class _GroupSplit:
 
     def _passed(self, rows: Rows, variable: Value | None, emitter: Emitter) -> Value | None:
         """Elements of the rows in front of this one: what a dense tile starts behind."""
-        if variable is None or not any(walk.is_one_row for walk in self.walks.values()):
+        if variable is None or not (
+            any(walk.is_one_row for walk in self.walks.values()) or any(map(counts, self.group))
+        ):
             return None
-        evenly = emitter.affine(Dim(0) * rows.length, [variable])
+        evenly = emitter.affine(Dim(0) * (rows.length - rows.growth), [variable])
         if not rows.growth:
             return evenly
-        before = emitter.binary(arith.SubI, variable, emitter.constant(1))
-        product = emitter.binary(arith.MulI, variable, before)
+        behind = emitter.binary(arith.AddI, variable, emitter.constant(1))
+        product = emitter.binary(arith.MulI, variable, behind)
         pairs = emitter.binary(arith.DivSI, product, emitter.constant(2))
         return emitter.binary(
             arith.AddI, evenly, emitter.binary(arith.MulI, pairs, emitter.constant(rows.growth))
@@ -265,7 +270,6 @@ def _check(op: Operation, count: int, is_fold: bool) -> None:
             return
         case linalg.LinalgOp():
             ok = is_fold or all(kind == "parallel" for kind in op.iterators)
-            ok = ok and not any(isinstance(inner, linalg.Index) for inner in op.walk())
             for value, map in zip((*op.input_values, *op.output_values), op.maps, strict=False):
                 ok = ok and elements(value) in (1, count) and _keeps_order(value, map)
         case _:
