@@ -12,6 +12,8 @@ import ktir
 from dfsched.dialects.dataflow import GetUnit
 from dfsched.dialects.ktdf import Parallel
 from dfsched.dialects.ktdf_lowering import Signal
+from dfsched.passes import generalize_linalg, narrow_index_lanes
+from dfsched.passes.base import PassContext
 from dfsched.passes.reductions import combine_of, neutral_element
 from ktir.analysis import DefUse
 from ktir.dialects import linalg
@@ -233,3 +235,88 @@ def corelets_of(value: Value, uses: DefUse) -> frozenset[int]:
     assert mapping is not None
     units = [uses.definer(operand) for operand in mapping.operands]
     return frozenset(u.corelet for u in units if isinstance(u, GetUnit) and u.corelet is not None)
+
+
+KEPT_RANK = """func.func @f(%a: tensor<4x70xf32>, %i: tensor<{extents}xf32>) -> tensor<{extents}xf32> {{
+  %y = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> ({subscripts})>],
+    iterator_types = [{kinds}]}} ins(%a : tensor<4x70xf32>) outs(%i : tensor<{extents}xf32>) {{
+  ^bb0(%x: f32, %acc: f32):
+    %r = arith.addf %acc, %x : f32
+    linalg.yield %r : f32
+  }} -> tensor<{extents}xf32>
+  return %y : tensor<{extents}xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("extents", "subscripts", "kinds", "groups"),
+    [
+        ("4x1", "d0, 0", '"parallel", "reduction"', "[[0, 1]]"),
+        ("1x70", "0, d1", '"reduction", "parallel"', "[[0, 1]]"),
+        ("1x1", "0, 0", '"reduction", "reduction"', "[]"),
+        ("1x4x1x1", "0, d0, 0, 0", '"parallel", "reduction"', "[[0, 1, 2, 3]]"),
+        ("4x1x70x1", "d0, 0, d1, 0", '"parallel", "parallel"', "[[0, 1], [2, 3]]"),
+    ],
+)
+def test_dimensions_that_no_loop_walks_leave_the_generic(
+    extents: str, subscripts: str, kinds: str, groups: str
+) -> None:
+    """Results that keep the rank of what is reduced: collapsed in front, expanded behind, same places."""
+    module = ktir.parse(KEPT_RANK.format(extents=extents, subscripts=subscripts, kinds=kinds))
+    new = generalize_linalg.run(module, PassContext(dfsched.load_architecture("spyre")))
+    ktir.verify(new)
+    text = ktir.print_module(new)
+    assert f"tensor.collapse_shape %i {groups} :" in text
+    assert f"{groups} output_shape [{extents.replace('x', ', ')}] :" in text
+    (op,) = (o for o in new.walk() if isinstance(o, linalg.Generic))
+    assert op.maps[-1].is_projected_permutation
+    again = generalize_linalg.run(new, PassContext(dfsched.load_architecture("spyre")))
+    assert ktir.print_module(again) == text
+
+
+def test_an_element_of_a_longer_dimension_stays() -> None:
+    """Subscript 0 of an extent above 1 names one element of several; it is refused where it is fused."""
+    module = ktir.parse(KEPT_RANK.format(extents="4x2", subscripts="d0, 0", kinds='"parallel", "reduction"'))
+    new = generalize_linalg.run(module, PassContext(dfsched.load_architecture("spyre")))
+    assert "collapse_shape" not in ktir.print_module(new)
+
+
+COMPARED = """#m = affine_map<(d0, d1) -> (d0, d1)>
+func.func @f(%n: index, %a: tensor<4x70xf16>, %e: tensor<4x70xf16>) -> tensor<4x70xf16> {{
+  %y = linalg.generic {{indexing_maps = [#m, #m], iterator_types = ["parallel", "parallel"]}}
+      ins(%a : tensor<4x70xf16>) outs(%e : tensor<4x70xf16>) {{
+  ^bb0(%x: f16, %o: f16):
+    %j = linalg.index 1 : index
+    {body}
+    %s = arith.select %c, %x, %o : f16
+    linalg.yield %s : f16
+  }} -> tensor<4x70xf16>
+  return %y : tensor<4x70xf16>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "ends"),
+    [
+        ("%c = arith.cmpi slt, %j, %n : index", ("minsi 70", "maxsi -1")),
+        ("%c = arith.cmpi sge, %n, %j : index", ("minsi 70", "maxsi -1")),
+        ("%c = arith.cmpi eq, %j, %n : index", ("minsi 70", "maxsi -1")),
+        ("%c = arith.cmpi ult, %j, %n : index", ("minui 70",)),
+        ("%t = arith.addi %j, %j : index\n%c = arith.cmpi sle, %t, %n : index", ("minsi 139", "maxsi -1")),
+        ("%k = arith.cmpi slt, %j, %n : index\n%c = arith.cmpi ult, %j, %n : index", ()),
+        ("%t = arith.addi %j, %n : index\n%c = arith.cmpi slt, %t, %j : index", ()),
+    ],
+)
+def test_what_is_only_compared_needs_no_bounds(body: str, ends: tuple[str, ...]) -> None:
+    """An index argument is brought to just outside of what it is compared with; other uses are refused."""
+    module = ktir.parse(COMPARED.format(body=body))
+    context = PassContext(dfsched.load_architecture("spyre"))
+    if not ends:
+        with pytest.raises(dfsched.UnsupportedKernel, match="nothing bounds it to 32 bits"):
+            narrow_index_lanes.run(module, context)
+        return
+    new = narrow_index_lanes.run(module, context)
+    ktir.verify(new)
+    text = ktir.print_module(new)
+    found = re.findall(r"arith\.(m\w+) %\w+, %c([-\w]+) : index", text)
+    assert tuple(f"{op} {end}" for op, end in found) == ends

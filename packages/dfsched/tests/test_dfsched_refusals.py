@@ -160,3 +160,21 @@ def test_any_body_of_a_reduce_is_legal_in_the_first_version() -> None:
     )
     module = ktir.parse(HEADER + text + "  return\n}\n")
     dfsched.compile(module, "sample", dfsched.Options(stop_after="ktir-legality-check", profile="v1"))
+
+
+def test_named_operations_are_refused_at_their_place() -> None:
+    """What a device has no instruction for is told at the operation that stands for it."""
+    text = """#s = affine_set<(i) : (i >= 0, -i + 63 >= 0)>
+func.func @k(%p: index) {
+  %c0 = arith.constant 0 : index
+  %v = ktdp.construct_memory_view %p, sizes: [64], strides: [1] {coordinate_set = #s,
+      memory_space = #ktdp.memory_space<global>} : memref<64xf16>
+  %t = ktdp.construct_access_tile %v[%c0] {access_tile_set = #s, access_tile_order = affine_map<(i) -> (i)>}
+      : memref<64xf16> -> !ktdp.access_tile<64xindex>
+  %x = ktdp.load %t : <64xindex> -> tensor<64xf16>
+  %y = linalg.rsqrt ins(%x : tensor<64xf16>) outs(%x : tensor<64xf16>) -> tensor<64xf16>
+  ktdp.store %y, %t : tensor<64xf16>, <64xindex>
+  return
+}"""
+    with pytest.raises(dfsched.DfschedError, match=r":9:8: error: .*'math.rsqrt'"):
+        dfsched.compile(ktir.parse(text), "sample_h")

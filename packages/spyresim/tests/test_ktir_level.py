@@ -203,6 +203,39 @@ def test_reduce_combines_with_the_init_from_left_to_right() -> None:
     assert np.array_equal(run(text, p=x)["q"], expected)
 
 
+@pytest.mark.parametrize(("out", "shape"), [("d0, 0", (4, 1)), ("0, d1", (1, 6)), ("0, 0", (1, 1))])
+def test_reductions_that_keep_the_rank(out: str, shape: tuple[int, int]) -> None:
+    """A constant subscript of an output is an axis of one element; of a longer axis it is refused."""
+
+    def text(shape: tuple[int, int]) -> str:
+        type = f"tensor<{shape[0]}x{shape[1]}xf32>"
+        kinds = ", ".join('"parallel"' if f"d{d}" in out else '"reduction"' for d in range(2))
+        return k.function(
+            "%p: index, %q: index",
+            [
+                "%z = arith.constant 0 : index",
+                k.view("v", "p", (4, 6), "f32"),
+                k.view("w", "q", shape, "f32"),
+                k.tile("s", "v", "%z, %z", (4, 6), (4, 6), "f32"),
+                k.tile("d", "w", "%z, %z", shape, shape, "f32"),
+                k.load("x", "s", (4, 6), "f32"),
+                f"%i = arith.constant dense<3.0> : {type}",
+                "%y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, "
+                f"affine_map<(d0, d1) -> ({out})>], iterator_types = [{kinds}]}} "
+                f"ins(%x : tensor<4x6xf32>) outs(%i : {type}) {{\n^bb0(%a: f32, %acc: f32):\n"
+                f"%r = arith.addf %acc, %a : f32\nlinalg.yield %r : f32\n}} -> {type}",
+                k.store("y", "d", shape, "f32"),
+            ],
+        )
+
+    data = RNG.integers(-9, 9, (4, 6)).astype(np.float32)
+    over = tuple(d for d in range(2) if f"d{d}" not in out)
+    got = run(text(shape), p=data)["q"]
+    assert np.array_equal(got, data.sum(over, keepdims=True) + 3)
+    with pytest.raises(UnsupportedError, match="an output of type"):
+        run(text((2 if shape[0] == 1 else shape[0], 2 if shape[1] == 1 else shape[1])), p=data)
+
+
 def test_matmul_accumulates_into_outs() -> None:
     """checklist 102; 16-bit results accumulate in f32 (ktir spec 5.5)"""
     text = k.function(

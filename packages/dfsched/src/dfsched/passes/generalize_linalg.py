@@ -3,7 +3,8 @@
 Takes named `linalg` operations, `tensor.generate`, and element-wise `arith` and `math` operations on ranked
 tensors. Leaves generics with the same maps and bodies; the outs of those made from `arith`, `math` and
 `tensor.generate` are fresh `tensor.empty`s. Fills and copies become generics too, and so do constants of
-different elements: these are chosen by index. Everything else stays.
+different elements: these are chosen by index. An output of extent 1 at subscript 0 (what keeps the rank of a
+reduction's result) leaves the generic and comes back as a `tensor.expand_shape`. Everything else stays.
 
 Before::
 
@@ -35,17 +36,18 @@ After::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.constant_tables import is_table, of_table
 from dfsched.passes.generics import element_type, make_generic
 from dfsched.passes.ir_tools import clone_all, rewrite_blocks
-from ktir.affine import AffineMap
-from ktir.attributes import DenseElementsAttr, IntegerAttr
+from ktir.affine import AffineMap, Const
+from ktir.attributes import ArrayAttr, DenseArrayAttr, DenseElementsAttr, IntegerAttr
 from ktir.dialects import arith, linalg, tensor
 from ktir.dialects.builtin import Module
-from ktir.ir import BlockArgument, Operation, Region, Value
-from ktir.types import INDEX, TensorType
+from ktir.ir import BlockArgument, Operation, OpResult, Region, Value
+from ktir.types import I64, INDEX, TensorType, Type
 
 __all__ = ["PASS", "as_generic", "is_element_wise_scalar_op", "of_places", "run"]
 
@@ -63,7 +65,7 @@ PASS = Pass("generalize-linalg", Group.FRONTEND, run, "named and tensor-level op
 def _generalized(op: Operation) -> list[Operation]:
     match op:
         case linalg.LinalgOp():
-            return [as_generic(op)]
+            return _with_subscripts_of_loops(as_generic(op))
         case tensor.Generate() | arith.Constant():
             return of_places(op)
         case _ if is_element_wise_scalar_op(op):
@@ -105,6 +107,52 @@ def as_generic(op: linalg.LinalgOp) -> linalg.Generic:
         op.input_values, op.output_values, op.maps, op.iterators, body, location=op.location
     )
     return generic.replace(results=op.results)
+
+
+def _with_subscripts_of_loops(op: linalg.Generic) -> list[Operation]:
+    """A generic whose outputs have no dimension of extent 1 at the constant subscript 0."""
+    first = len(op.inputs)
+    kept = [_kept(value.type, map) for value, map in zip(op.outputs, op.maps[first:], strict=True)]
+    if all(len(dims) == map.num_results for dims, map in zip(kept, op.maps[first:], strict=True)):
+        return [op]
+    before: list[Operation] = []
+    after: list[Operation] = []
+    maps, outputs, results = list(op.maps), list(op.outputs), list(op.results)
+    for number, dims in enumerate(kept):
+        type, map = outputs[number].type, maps[first + number]
+        if len(dims) == map.num_results:
+            continue
+        assert isinstance(type, TensorType)
+        narrow = TensorType(tuple(type.shape[dim] for dim in dims), type.element)
+        groups = {"reassociation": _reassociation(dims, type.rank)}
+        collapse = tensor.CollapseShape.create([outputs[number]], [narrow], groups, location=op.location)
+        before.append(collapse)
+        maps[first + number] = AffineMap(map.num_dims, 0, tuple(map.results[dim] for dim in dims))
+        outputs[number], results[number] = collapse.result, OpResult(narrow)
+        wide = {**groups, "static_output_shape": DenseArrayAttr(I64, type.static_shape())}
+        expand = tensor.ExpandShape.create([results[number]], [type], wide, location=op.location)
+        after.append(expand.replace(results=(op.results[number],)))
+    new = linalg.Generic.build(op.inputs, outputs, maps, op.iterators, op.body, location=op.location)
+    return [*before, new.replace(results=tuple(results)), *after]
+
+
+def _kept(type: Type, map: AffineMap) -> list[int]:
+    """The dimensions of an output that loops walk."""
+    if not isinstance(type, TensorType) or not type.is_static:
+        return list(range(map.num_results))
+    extents = type.static_shape()
+    return [dim for dim, expr in enumerate(map.results) if expr != Const(0) or extents[dim] != 1]
+
+
+def _reassociation(kept: Sequence[int], rank: int) -> ArrayAttr:
+    """Groups of neighbouring dimensions with one in each that is kept."""
+    edges = [0, *kept[1:], rank] if kept else []
+    return ArrayAttr(
+        tuple(
+            ArrayAttr(tuple(IntegerAttr(dim, I64) for dim in range(start, end)))
+            for start, end in pairwise(edges)
+        )
+    )
 
 
 def _of_scalar_op(op: Operation) -> list[Operation]:

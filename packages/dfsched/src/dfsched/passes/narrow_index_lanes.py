@@ -4,7 +4,8 @@ Takes functions whose compute is `linalg.generic` with static extents. An index 
 a loop variable from outside, arithmetic on them) has 64 bits, which no vector unit computes on. Leaves
 bodies in which each `linalg.index` is followed by one `arith.index_cast` to the narrowest integer type
 (of 16 and 32 bits) that the compute unit has lanes for and in which no value of the body can overflow; all
-other operations work on that type. Values from outside are cast in front of the generic.
+other operations work on that type. Values from outside are cast in front of the generic; one that nothing
+bounds (an argument) and that is only compared is first brought to where no comparison notices it.
 
 Before::
 
@@ -32,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from dfsched.architecture import Architecture
 from dfsched.passes.base import Group, Pass, PassContext
@@ -47,6 +48,7 @@ from ktir.dialects.builtin import Module
 from ktir.dialects.func import Func
 from ktir.grid import grid_of
 from ktir.ir import Operation, Region, Value
+from ktir.location import Location
 from ktir.types import I16, I32, INDEX, IntegerType
 
 __all__ = ["PASS", "run"]
@@ -80,6 +82,38 @@ def _captures_indices(module: Module) -> bool:
     return any(isinstance(op, linalg.Generic) and _has_indices(op) for op in module.walk())
 
 
+_SIGNED = (
+    arith.CmpIPredicate.SLT,
+    arith.CmpIPredicate.SLE,
+    arith.CmpIPredicate.SGT,
+    arith.CmpIPredicate.SGE,
+)
+
+
+@frozen
+class _Clamp:
+    """The range that an index is brought into in front of a computation."""
+
+    low: int
+    high: int
+    signed: bool
+
+    def operations(self, value: Value, location: Location) -> list[Operation]:
+        """What computes the value between the ends, which are elements of the range; the result is last."""
+        high = arith.Constant.of(IntegerAttr(self.high, INDEX))
+        least = arith.MinSI if self.signed else arith.MinUI
+        cut = least.create([value, high.result], (INDEX,), location=location)
+        if not self.signed:
+            return [high, cut]
+        low = arith.Constant.of(IntegerAttr(self.low, INDEX))
+        return [high, cut, low, arith.MaxSI.create([cut.result, low.result], (INDEX,), location=location)]
+
+
+def _fits(bounds: Range | None, type: IntegerType) -> bool:
+    limit = 1 << (type.width - 1)
+    return bounds is not None and -limit <= bounds[0] and bounds[1] < limit
+
+
 @define(eq=False)
 class _Narrowing:
     """One generic."""
@@ -88,6 +122,7 @@ class _Narrowing:
     definitions: Definitions
     architecture: Architecture
     ranges: dict[Value, Range | None] = field(factory=dict)
+    clamped: dict[Value, _Clamp] = field(factory=dict)
 
     def result(self) -> list[Operation]:
         """Casts of outside values and the new generic."""
@@ -98,11 +133,17 @@ class _Narrowing:
         for op in block.operations[:-1]:
             if any(value.type == INDEX for value in (*op.operands, *op.results)):
                 self._bound(op)
+        self._clamp(outside)
         target = self._type()
         before: list[Operation] = []
         mapping: dict[Value, Value] = {}
         for value in outside:
-            cast = arith.IndexCast.create([value], (target,), location=self.generic.location)
+            inside = value
+            if value in self.clamped:
+                operations = self.clamped[value].operations(value, self.generic.location)
+                before += operations
+                inside = operations[-1].results[0]
+            cast = arith.IndexCast.create([inside], (target,), location=self.generic.location)
             before.append(cast)
             mapping[value] = cast.results[0]
         body: list[Operation] = []
@@ -113,13 +154,11 @@ class _Narrowing:
     def _type(self) -> IntegerType:
         known = [bounds for value, bounds in self.ranges.items() if value.type == INDEX]
         for type in CANDIDATES:
-            limit = 1 << (type.width - 1)
-            fits = all(b is not None and -limit <= b[0] and b[1] < limit for b in known)
-            if fits and self.architecture.lanes(type):
+            if all(_fits(bounds, type) for bounds in known) and self.architecture.lanes(type):
                 return type
         findings = Findings()
         for value, bounds in self.ranges.items():
-            if value.type == INDEX and (bounds is None or bounds[0] < -(1 << 31) or bounds[1] >= 1 << 31):
+            if value.type == INDEX and not _fits(bounds, I32):
                 op = self.definitions.definer(value)
                 with findings.noting():
                     raise UnsupportedKernel.at(
@@ -134,6 +173,38 @@ class _Narrowing:
         )
 
     # -- ranges
+
+    def _clamp(self, outside: Sequence[Value]) -> None:
+        """Bound outside values of unknown range by what they are compared with, if nothing else uses them."""
+        loose = [value for value in outside if not _fits(self.ranges[value], I32)]
+        for value in loose:
+            clamp = self._comparisons(value)
+            if clamp is not None:
+                self.clamped[value] = clamp
+        for value, clamp in self.clamped.items():
+            self.ranges[value] = clamp.low, clamp.high
+
+    def _comparisons(self, value: Value) -> _Clamp | None:
+        """The clamp that no use of a value notices; None if there is a use that would."""
+        others: list[Range] = []
+        signed: set[bool] = set()
+        for op in self.generic.body.block.operations:
+            if value not in op.operands:
+                continue
+            if not isinstance(op, arith.CmpI):
+                return None
+            bounds = self._of(op.rhs if op.lhs is value else op.lhs)
+            if bounds is None:
+                return None
+            others.append(bounds)
+            if op.comparison not in (arith.CmpIPredicate.EQ, arith.CmpIPredicate.NE):
+                signed.add(op.comparison in _SIGNED)
+        low, high = min(low for low, _ in others), max(high for _, high in others)
+        if False not in signed:
+            return _Clamp(low - 1, high + 1, signed=True)
+        if True in signed or low < 0:
+            return None
+        return _Clamp(0, high + 1, signed=False)
 
     def _of(self, value: Value) -> Range | None:
         if value in self.ranges:

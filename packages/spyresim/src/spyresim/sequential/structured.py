@@ -19,7 +19,7 @@ from dfsched.passes.vector_lanes import REASSOCIATED, vector_of
 from ktir.affine import AffineMap, Const, Dim
 from ktir.dialects import linalg
 from ktir.ir import Block, Operation, Value
-from ktir.types import FloatType, element_or_self
+from ktir.types import FloatType, ShapedType, element_or_self
 from spyresim.errors import ExecutionFault, Site, UnsupportedError, unsupported
 from spyresim.meaning.constants import constant_array
 from spyresim.meaning.folds import fold
@@ -78,6 +78,9 @@ class _Plan:
         if len(block.operations) == 1 and len(outputs) == 1 and block.terminator.operands[0] in arguments:
             copied = arguments.index(block.terminator.operands[0])
         early, late = _split(block, arguments[len(inputs) :])
+        for value, map in zip(outputs, maps[len(inputs) :], strict=True):
+            if not _is_written_whole(value, map):
+                raise unsupported(op, f"an output of type {value.type} with indexing map {map}")
         return cls(
             inputs,
             outputs,
@@ -113,6 +116,17 @@ class _Plan:
         return tuple(extent for extent in extents if extent is not None)
 
 
+def _is_written_whole(output: Value, map: AffineMap) -> bool:
+    """Whether constant subscripts of an output are the only ones that its dimension has."""
+    if not isinstance(output.type, ShapedType):
+        return True
+    return all(
+        expr == Const(0) and extent == 1
+        for expr, extent in zip(map.results, output.type.shape, strict=True)
+        if isinstance(expr, Const)
+    )
+
+
 def to_domain(array: Array, map: AffineMap, extents: Sequence[int]) -> Array:
     """An operand over the iteration domain: shape (batch, *extents), extents 1 where it does not vary."""
     fixed = [axis for axis, expr in enumerate(map.results) if isinstance(expr, Const)]
@@ -139,7 +153,11 @@ def to_domain(array: Array, map: AffineMap, extents: Sequence[int]) -> Array:
 
 
 def from_domain(array: Array, map: AffineMap, extents: Sequence[int]) -> Array:
-    """The inverse for an output: every element is written once."""
+    """The inverse for an output: every element is written once, a constant subscript is an axis of one."""
+    fixed = [axis for axis, expr in enumerate(map.results) if isinstance(expr, Const)]
+    if fixed:
+        walked = map.select([axis for axis in range(map.num_results) if axis not in fixed])
+        return np.expand_dims(from_domain(array, walked, extents), tuple(1 + axis for axis in fixed))
     permutation = [expr.position for expr in map.results if isinstance(expr, Dim)]
     full = stretch(array, (array.shape[0], *extents))
     if len(permutation) == map.num_results and sorted(permutation) == list(range(len(extents))):

@@ -243,6 +243,63 @@ def _reductions() -> dict[str, str]:
     return found
 
 
+def _kept_rank() -> dict[str, str]:
+    """Reductions whose results keep the rank of the input: extents of 1 at the subscript 0."""
+    found: dict[str, str] = {}
+    shape, x = (4, 70), Array((4, 70), "f32", False)
+    kinds = {"rows": (0,), "columns": (1,), "everything": (0, 1)}
+    for name, over in kinds.items():
+        y = Array(tuple(1 if d in over else n for d, n in enumerate(shape)), "f32", False)
+        out = ", ".join("0" if d in over else f"d{d}" for d in range(2))
+        lines = [
+            f"%i = arith.constant dense<1.0> : {y.tensor(1)}",
+            generic(
+                [("%x", x.tensor(1), "(d0, d1) -> (d0, d1)")],
+                ("y", "%i", y.tensor(1), f"(d0, d1) -> ({out})"),
+                ["reduction" if d in over else _PAR for d in range(2)],
+                ["%s = arith.addf %a0, %acc : f32", "linalg.yield %s : f32"],
+            ),
+        ]
+        found[f"rank kept, {name} reduced"] = kernel({"x": x}, {"y": y}, lines, 1)
+    full, rows = Array((4, 67)), Array((4, 1))
+    t, r = full.tensor(2), rows.tensor(2)
+    maps = "(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0, 0)"
+    found["row softmax, rank kept"] = kernel(
+        {"x": full},
+        {"y": full},
+        [
+            f"%low = arith.constant dense<0xFC00> : {r}",
+            f"%none = arith.constant dense<0.0> : {r}",
+            f"%e = tensor.empty() : {t}",
+            generic(
+                [("%x", t, maps[0])],
+                ("m", "%low", r, maps[1]),
+                [_PAR, "reduction"],
+                ["%s = arith.maximumf %a0, %acc : f16", "linalg.yield %s : f16"],
+            ),
+            generic(
+                [("%x", t, maps[0]), ("%m", r, maps[1])],
+                ("p", "%e", t, maps[0]),
+                [_PAR, _PAR],
+                ["%d = arith.subf %a0, %a1 : f16", "%q = math.exp %d : f16", "linalg.yield %q : f16"],
+            ),
+            generic(
+                [("%p", t, maps[0])],
+                ("l", "%none", r, maps[1]),
+                [_PAR, "reduction"],
+                ["%s = arith.addf %acc, %a0 : f16", "linalg.yield %s : f16"],
+            ),
+            generic(
+                [("%p", t, maps[0]), ("%l", r, maps[1])],
+                ("y", "%e", t, maps[0]),
+                [_PAR, _PAR],
+                ["%q = arith.divf %a0, %a1 : f16", "linalg.yield %q : f16"],
+            ),
+        ],
+    )
+    return found
+
+
 def _copies() -> dict[str, str]:
     """Reductions over dimensions along which nothing is loaded."""
     column, full, row = Array((4,)), Array((4, 70)), Array((70,), "f16", False)
@@ -433,6 +490,20 @@ def _indices() -> dict[str, str]:
         "%s = arith.select %c, %a0, %low : f16",
         "linalg.yield %s : f16",
     ]
+    for predicate in ("slt", "ult"):  # nothing bounds the argument %n
+        body = [
+            "%j = linalg.index 1 : index",
+            "%zero16 = arith.constant 0.0 : f16",
+            f"%c = arith.cmpi {predicate}, %j, %n : index",
+            "%s = arith.select %c, %a0, %zero16 : f16",
+            "linalg.yield %s : f16",
+        ]
+        found[f"compared with an argument, {predicate}"] = kernel(
+            {"x": x},
+            {"y": x},
+            [empty, generic([("%x", t, maps)], ("y", "%e", t, maps), [_PAR, _PAR], body)],
+            scalars=["%n: index"],
+        )
     square, rows = Array((8, 72)), Array((8,))
     found["causal row maxima"] = kernel(
         {"x": square},
@@ -710,6 +781,7 @@ def _renamed(line: str, names: Sequence[str], suffix: str) -> str:
 
 KERNELS: Mapping[str, str] = {
     **_reductions(),
+    **_kept_rank(),
     **_copies(),
     **_rows(),
     **_element_wise(),

@@ -94,7 +94,8 @@ class NamedOp(_InsOuts):
         arguments = [BlockArgument(element(v.type)) for v in (*ins, *outs)]
         body = _Body()
         value = cls.scalar(body, arguments)
-        inner = Region.of((*body.operations, Yield.create((value,))), arguments)
+        operations = [op.replace(location=location) for op in body.operations]
+        inner = Region.of((*operations, Yield.create((value,), location=location)), arguments)
         if types is None:
             types = [v.type for v in outs if isinstance(v.type, TensorType)]
         entries: dict[str, Attribute] = {**(attributes or {}), OPERAND_SEGMENTS: _segments(ins, outs)}
