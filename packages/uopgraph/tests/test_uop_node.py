@@ -183,6 +183,9 @@ def test_toposort() -> None:
     call = inner.call(a)
     assert inner not in call.toposort(enter_calls=False)
     assert a in call.toposort(enter_calls=False)
+    top = UOp.make_sink(x, call, x, outer, *(x + i for i in range(50)), call)
+    for enter in (True, False):  # with and without a gate: one order, the first source first
+        assert list(top.toposort(enter_calls=enter)) == list(top.toposort(lambda n: True, enter))
 
 
 def test_toposort_is_the_same_in_every_process() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rangeify.config import Config
 from rangeify.memory import Lifetime, held_longer, lifetimes, place
 from rangeify.schedule_types import Arena, Buffer, Copy, Item, Lane, Role
+
+_TEMPORARY: Final = Role.TEMPORARY  # reading a member of an Enum is slow
 
 
 def plan_arena(items: Sequence[Item], buffers: Sequence[Buffer], config: Config) -> Arena:
@@ -14,7 +17,7 @@ def plan_arena(items: Sequence[Item], buffers: Sequence[Buffer], config: Config)
     if not config.memory_planner:
         return Arena()
     copied = {b for item in items if isinstance(item, Copy) for b in item.touched}
-    sizes = {i: b.nbytes for i, b in enumerate(buffers) if b.role is Role.TEMPORARY}
+    sizes = {i: b.nbytes for i, b in enumerate(buffers) if b.role is _TEMPORARY}
     by_lane: dict[tuple[str, bool], list[Lifetime[int]]] = {}
     for live in lifetimes((item.touched for item in items), sizes):
         by_lane.setdefault((buffers[live.key].device, live.key in copied), []).append(live)

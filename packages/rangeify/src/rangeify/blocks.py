@@ -11,16 +11,18 @@ or not: the kernels are the same.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence, Set
-from itertools import pairwise
+from itertools import count, pairwise
+from operator import attrgetter, itemgetter
 from typing import Final, TypeAlias
 
 import attrs
 
 from rangeify.config import Config
 from rangeify.storage import nbytes
-from uopgraph import GroupOp, Ops, ParamArg, UOp
+from uopgraph import GroupOp, Ops, UOp
 
 #: A block is cut out when it occurs at least so often.
 LEAST: Final = 3
@@ -35,6 +37,11 @@ _VIEWS: Final = GroupOp.Movement | {Ops.UNSHARD, Ops.MSELECT}
 _COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STACK}
 _SAME_ELEMENTS: Final = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.CAST})
 _KEEPS_ELEMENTS: Final = GroupOp.Elementwise | _SAME_ELEMENTS
+_THROUGH: Final = GroupOp.Movement | {Ops.CAST, Ops.COPY, Ops.UNSHARD}
+_MOVED: Final = frozenset({Ops.PERMUTE, Ops.RESHAPE, Ops.CAST})
+#: Names of their own: every node of a program is looked at here, and to read a member of an Enum is slow.
+_BUFFER, _AFTER, _COPY = Ops.BUFFER, Ops.AFTER, Ops.COPY
+_REDUCE, _EXPAND, _MUL = Ops.REDUCE, Ops.EXPAND, Ops.MUL
 
 #: The structure of a block: equal kinds are equal programs on other storage.
 Kind: TypeAlias = Hashable
@@ -71,8 +78,8 @@ class _Graph:
     `needed`: the writes whose old bytes somebody needs.
 
     ``rows``: the structure of each value, as a number. A value refers to others by their distance, to views
-    by their structure, and to what belongs to everybody by itself. ``mentions``: the BUFFERs of the views
-    that it refers to.
+    by their structure, and to what belongs to everybody by itself. ``mentioned``: the BUFFERs of the views
+    that the values refer to, in order; ``mentioning``: the place of the value, for each of them.
     """
 
     repeated: bool
@@ -80,83 +87,92 @@ class _Graph:
     needed: Set[UOp]
     values: list[UOp] = attrs.field(factory=list)
     place: dict[UOp, int] = attrs.field(factory=dict)
-    #: for each value the places of those that read it, ascending
+    #: for each value its place, and the places of those that read it, ascending, one for each time
     readers: list[list[int]] = attrs.field(factory=list)
     rows: list[int] = attrs.field(factory=list)
-    mentions: list[tuple[UOp, ...]] = attrs.field(factory=list)
+    mentioned: list[UOp] = attrs.field(factory=list)
+    mentioning: list[int] = attrs.field(factory=list)
     views: dict[UOp, _View] = attrs.field(factory=dict)
-    _numbers: dict[Hashable, int] = attrs.field(factory=dict)
 
     def scan(self, order: Iterable[UOp]) -> None:
         """Sort the nodes of `order`, sources first."""
-        values, place, readers, views = self.values, self.place, self.readers, self.views
-        numbers, asked = self._numbers, self.asked
+        place, readers, rows, views, asked = self.place, self.readers, self.rows, self.views, self.asked
+        numbers: dict[Hashable, int] = defaultdict(count(-1, -1).__next__)
+        placed, viewed = place.get, views.get  # this loop is hot
+        here = 0
         for x in order:
-            op, here, computed = x.op, len(values), False
+            op, computed = x.op, False
             row: list[Hashable] = [op, x.dtype, x.arg, x.tag]
             buffers: tuple[UOp, ...] = ()
             for s in x.src:
-                at = place.get(s)
+                at = placed(s)
                 if at is not None:
                     computed = True
                     row.append(here - at)
-                    known = readers[at]
-                    if not known or known[-1] != here:
-                        known.append(here)
+                    readers[at].append(here)
                     continue
-                view = views.get(s)
+                view = viewed(s)
                 if view is None:
                     row.append(s)
                 else:
                     row.append(view[0])
                     buffers += view[1]
             if not computed and x not in asked:
-                if op is Ops.BUFFER:
-                    row[2] = _without_slot(x.arg)
-                    views[x] = (numbers.setdefault(tuple(row), -1 - len(numbers)), (x,))
+                if op is _BUFFER:
+                    row[2] = _WITHOUT_SLOT(x.arg)
+                    views[x] = (numbers[tuple(row)], (x,))
                     continue
-                if not buffers and op not in (Ops.AFTER, Ops.COPY):
+                if not buffers and op is not _AFTER and op is not _COPY:
                     continue
                 if op in _VIEWS or (self.repeated and op in GroupOp.Elementwise and _is_little(buffers)):
-                    views[x] = (numbers.setdefault(tuple(row), -1 - len(numbers)), buffers)
+                    views[x] = (numbers[tuple(row)], buffers)
                     continue
-            if op is Ops.AFTER:
+            if op is _AFTER:
                 row.append(x in self.needed)
+            if buffers:
+                self.mentioned += buffers
+                self.mentioning += (here,) * len(buffers)
             place[x] = here
-            values.append(x)
-            readers.append([])
-            self.rows.append(numbers.setdefault(tuple(row), -1 - len(numbers)))
-            self.mentions.append(buffers)
+            readers.append([here])
+            rows.append(numbers[tuple(row)])
+            here += 1
+        self.values = list(place)
 
     def joints(self) -> list[int]:
         """The places of values such that nothing before them is read after them."""
         found, reach = [], 0
-        for i, later in enumerate(self.readers):
+        for i, last in enumerate(map(itemgetter(-1), self.readers)):
             if reach <= i:
                 found.append(i)
-            if later and later[-1] > reach:
-                reach = later[-1]
+            if last > reach:
+                reach = last
         return found
 
     def readers_of(self, x: UOp) -> list[UOp]:
-        return [self.values[i] for i in self.readers[self.place[x]]]
+        """The values that read `x`, each once."""
+        values = self.values
+        return list(dict.fromkeys([values[i] for i in self.readers[self.place[x]][1:]]))
 
     def kind(self, begin: int, stop: int) -> tuple[Kind, tuple[UOp, ...]]:
         """The structure of the values from `begin` up to `stop`, and their storage: their rows, which of the
         storage each of them mentions, which of them are asked for, and what they begin with."""
         numbers: dict[UOp, int] = {}
-        mentioned = [
-            numbers.setdefault(b, len(numbers)) for found in self.mentions[begin:stop] for b in found
-        ]
-        lasting = [i for i, x in enumerate(self.values[begin:stop]) if x in self.asked]
+        at = bisect_left(self.mentioning, begin), bisect_left(self.mentioning, stop)
+        mentioned = [numbers.setdefault(b, len(numbers)) for b in self.mentioned[slice(*at)]]
+        values = self.values[begin:stop]
+        lasting = (
+            [] if self.asked.isdisjoint(values) else [i for i, x in enumerate(values) if x in self.asked]
+        )
         start = self.values[begin - 1]
         axis = None if isinstance(start.device, str) else start.axis
         form = (start.dtype, start.shape, start.device, axis)
         return (tuple(self.rows[begin:stop]), tuple(mentioned), tuple(lasting), form), tuple(numbers)
 
 
-def _without_slot(a: ParamArg) -> Hashable:
-    return (a.vmin_vmax, a.multiple_of, a.name, a.addrspace, a.axis, a.device, a.volatile, a.val)
+#: What of the argument of a BUFFER (a ParamArg) is structure.
+_WITHOUT_SLOT: Final = attrgetter(
+    "vmin_vmax", "multiple_of", "name", "addrspace", "axis", "device", "volatile", "val"
+)
 
 
 def _is_little(buffers: tuple[UOp, ...]) -> bool:
@@ -172,7 +188,7 @@ def _last_reduction(x: UOp, graph: _Graph, stored: Set[UOp]) -> UOp | None:
         if not stack:
             break
         node = stack.pop()
-        if node.op is Ops.REDUCE:
+        if node.op is _REDUCE:
             return node if _size(node) == _size(x) else None
         if node.op in _KEEPS_ELEMENTS:
             stack.extend(s for s in node.src if s in graph.place and s not in seen and s not in stored)
@@ -189,13 +205,13 @@ def _wanted_differently(x: UOp, graph: _Graph) -> bool:
     size = _size(x)
     readers = [_followed(r, graph, _SAME_ELEMENTS) for r in graph.readers_of(x)]
     for last in readers:
-        if last.op is Ops.EXPAND or (last.op in GroupOp.Broadcastable and _size(last) != size):
+        if last.op is _EXPAND or (last.op in GroupOp.Broadcastable and _size(last) != size):
             return True
     if len(readers) < 2:
         return False
     reduced = plain = False
     for last in readers:
-        if last.op is Ops.REDUCE or _followed(last, graph, _KEEPS_ELEMENTS).op is Ops.REDUCE:
+        if last.op is _REDUCE or _followed(last, graph, _KEEPS_ELEMENTS).op is _REDUCE:
             reduced = True
         elif last.op in GroupOp.ALU:
             plain = True
@@ -204,6 +220,8 @@ def _wanted_differently(x: UOp, graph: _Graph) -> bool:
 
 def _followed(x: UOp, graph: _Graph, through: Set[Ops]) -> UOp:
     """`x`, or where it is one of `through` and of one reader only, what that leads to."""
+    if x.op not in through:
+        return x
     size = _size(x)
     for _ in range(_NEAR):
         readers = graph.readers_of(x) if x.op in through and _size(x) == size else []
@@ -229,13 +247,13 @@ def _weighs(reduction: UOp, least: int) -> bool:
     """Whether a reduction multiplies by storage of more than `least` bytes that it repeats for every row: no
     row kernel has room for it."""
     product = reduction.src[0]
-    while product.op in (Ops.PERMUTE, Ops.RESHAPE, Ops.CAST):
+    while product.op in _MOVED:
         product = product.src[0]
-    if product.op is not Ops.MUL:
+    if product.op is not _MUL:
         return False
     for operand in product.src:
         base = operand
-        while base.op in GroupOp.Movement or base.op in (Ops.CAST, Ops.COPY, Ops.UNSHARD):
+        while base.op in _THROUGH:
             base = base.src[0]
         if base.op in GroupOp.Defines and _size(operand) != _size(product) and nbytes(base) > least:
             return True
@@ -259,7 +277,7 @@ def _storable(x: UOp) -> bool:
 def _is_cut(x: UOp, graph: _Graph, stored: Set[UOp], row_bytes: int | None) -> bool:
     """Whether a joint has storage in any case. `stored`: those before it that have. `row_bytes`: what row
     kernels keep, None without them."""
-    computes = x.op in GroupOp.Elementwise or x.op is Ops.REDUCE
+    computes = x.op in GroupOp.Elementwise or x.op is _REDUCE
     if not computes or not _storable(x) or not _wanted_differently(x, graph):
         return False
     reduction = _last_reduction(x, graph, stored)
@@ -296,9 +314,8 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
 
     def add(stop: int, joint: UOp | None, kind: Kind | None = None, storage: tuple[UOp, ...] = ()) -> None:
         nodes = tuple(graph.values[begin:stop])
-        segments.append(
-            Segment(nodes, tuple(x for x in nodes if x in graph.asked), start, joint, kind, storage)
-        )
+        own = () if graph.asked.isdisjoint(nodes) else tuple(x for x in nodes if x in graph.asked)
+        segments.append(Segment(nodes, own, start, joint, kind, storage))
 
     for (a, b), (kind, storage) in kinds.items():
         if times[kind] < LEAST:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 import attrs
 
@@ -16,6 +18,7 @@ from rangeify.schedule_types import Buffer, Copy, Item, Kernel, Role, Schedule, 
 from rangeify.storage import on_each_device
 from uopgraph import Ops, UOp
 
+_TEMPORARY, _INPUT = Role.TEMPORARY, Role.INPUT  # reading a member of an Enum is slow
 _WRITTEN, _FRESH, _ASKED, _JOINT = (Reason(r) for r in (Rule.WRITE, Rule.FRESH, Rule.OUTPUT, Rule.BLOCK))
 
 
@@ -62,13 +65,11 @@ class _Buffers:
     buffers: list[Buffer] = attrs.field(factory=list)
     nodes: list[UOp] = attrs.field(factory=list)
     number: dict[UOp, int] = attrs.field(factory=dict)
-    count: dict[str, int] = attrs.field(factory=dict)
+    names: defaultdict[str, count[int]] = attrs.field(factory=lambda: defaultdict(count))
 
     def add(self, prefix: str, like: Storage, parts: tuple[UOp, ...], role: Role, why: Reason | None) -> int:
         """Storage like `like`, whose nodes are `parts`; the number of the first one."""
-        first, index = len(self.buffers), self.count.get(prefix, 0)
-        self.count[prefix] = index + 1
-        name = f"{prefix}{index}"
+        first, name = len(self.buffers), f"{prefix}{next(self.names[prefix])}"
         self.nodes += parts
         if len(parts) == 1:
             self.buffers.append(Buffer(name, like.shape, like.dtype, like.devices[0], role, why))
@@ -102,9 +103,9 @@ def link(
             elif storage.node is part.start:
                 at = joint
             elif storage.node is part.end:
-                at = end = made.add("t", storage, storage.parts, Role.TEMPORARY, _JOINT)
+                at = end = made.add("t", storage, storage.parts, _TEMPORARY, _JOINT)
             else:
-                at = made.add("t", storage, storage.parts, Role.TEMPORARY, storage.reason)
+                at = made.add("t", storage, storage.parts, _TEMPORARY, storage.reason)
             table += (at,) if len(storage.parts) == 1 else range(at, at + len(storage.parts))
         items += _items(part, table)
         joint = end
@@ -123,12 +124,13 @@ def link(
 
 def _items(part: Part, table: Sequence[int]) -> Iterator[Item]:
     """The items of a part on numbers of buffers."""
+    number = table.__getitem__
     for item in part.items:
         if isinstance(item, Copy):
             yield Copy(table[item.destination], table[item.source], item.offset)
             continue
-        others = item.others and tuple(tuple([table[b] for b in launch]) for launch in item.others)
-        yield Kernel(item.body, tuple([table[b] for b in item.buffers]), others)
+        others = item.others and tuple([tuple(map(number, launch)) for launch in item.others])
+        yield Kernel(item.body, tuple(map(number, item.buffers)), others)
 
 
 def _outside(outputs: Sequence[UOp]) -> list[UOp]:
@@ -159,7 +161,7 @@ def _lasting(
     for node in mentioned:
         if node in used:
             kept = node not in written
-            add(node, "in", Role.INPUT if kept else Role.INPUT_OUTPUT, None if kept else _WRITTEN)
+            add(node, "in", _INPUT if kept else Role.INPUT_OUTPUT, None if kept else _WRITTEN)
     inputs = list(range(len(made.buffers)))
     for node in tuple(used):
         add(node, "out", Role.OUTPUT, _FRESH if node in program.fresh else _ASKED)

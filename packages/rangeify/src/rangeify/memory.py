@@ -44,9 +44,10 @@ def lifetimes(uses: Iterable[Sequence[K]], nbytes: Mapping[K, int]) -> tuple[Lif
     last: dict[K, int] = {}
     for position, keys in enumerate(uses):
         for key in keys:
-            if key in nbytes:
-                first.setdefault(key, position)
+            if key in last:
                 last[key] = position
+            elif key in nbytes:
+                first[key] = last[key] = position
     return tuple(Lifetime(key, nbytes[key], first[key], last[key]) for key in first)
 
 
@@ -64,30 +65,33 @@ def _round_up(n: int, to: int) -> int:
 def _overlapping(lives: Sequence[Lifetime[K]]) -> list[list[int]]:
     """For each lifetime the positions of the others that overlap it."""
     found: list[list[int]] = [[] for _ in lives]
-    alive: list[tuple[int, int]] = []  # (last, position)
-    for i in sorted(range(len(lives)), key=lambda i: lives[i].first):
-        first, own = lives[i].first, found[i]
-        alive = [a for a in alive if a[0] >= first]
-        for _, j in alive:
-            own.append(j)
+    firsts, lasts = [v.first for v in lives], [v.last for v in lives]
+    alive: list[int] = []
+    for i in sorted(range(len(lives)), key=firsts.__getitem__):
+        first = firsts[i]
+        alive = [j for j in alive if lasts[j] >= first]
+        for j in alive:
             found[j].append(i)
-        alive.append((lives[i].last, i))
+        found[i] += alive
+        alive.append(i)
     return found
 
 
 def place_by_size(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
     """Offline placement: largest buffer first, each at the lowest offset that is free over its whole life."""
     near = _overlapping(lives)
+    offsets = [0] * len(lives)
     placed: list[tuple[int, int] | None] = [None] * len(lives)  # bytes [start, stop)
-    for i in sorted(range(len(lives)), key=lambda i: (-lives[i].nbytes, lives[i].first, i)):
+    ranks = [(-v.nbytes, v.first) for v in lives]
+    for i in sorted(range(len(lives)), key=ranks.__getitem__):
         size, offset = _round_up(lives[i].nbytes, alignment), 0
-        for start, stop in sorted([at for at in [placed[j] for j in near[i]] if at is not None]):
+        for start, stop in sorted([at for j in near[i] if (at := placed[j])]):
             if offset + size <= start:
                 break
             if stop > offset:
                 offset = stop
-        placed[i] = (offset, offset + size)
-    return _placement(lives, [(v, at[0]) for v, at in zip(lives, placed, strict=True) if at], alignment)
+        offsets[i], placed[i] = offset, (offset, offset + size)
+    return _placement(lives, offsets, alignment)
 
 
 def place_in_time(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
@@ -102,7 +106,7 @@ def place_in_time(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:
             at[i] = allocator.alloc(_round_up(lives[i].nbytes, alignment), alignment)
         else:
             allocator.free(at[i])
-    return _placement(lives, [(lives[i], offset) for i, offset in at.items()], alignment)
+    return _placement(lives, [at[i] for i in range(len(lives))], alignment)
 
 
 def most_live(lives: Sequence[Lifetime[K]], alignment: int) -> int:
@@ -119,12 +123,9 @@ def most_live(lives: Sequence[Lifetime[K]], alignment: int) -> int:
     return most
 
 
-def _placement(
-    lives: Sequence[Lifetime[K]], placed: Iterable[tuple[Lifetime[K], int]], alignment: int
-) -> Placement[K]:
-    offsets = {live.key: offset for live, offset in placed}
-    peak = max((offsets[live.key] + live.nbytes for live in lives), default=0)
-    return Placement({live.key: offsets[live.key] for live in lives}, _round_up(peak, alignment))
+def _placement(lives: Sequence[Lifetime[K]], offsets: Sequence[int], alignment: int) -> Placement[K]:
+    peak = max((offset + v.nbytes for v, offset in zip(lives, offsets, strict=True)), default=0)
+    return Placement(dict(zip([v.key for v in lives], offsets, strict=True)), _round_up(peak, alignment))
 
 
 def place(lives: Sequence[Lifetime[K]], alignment: int) -> Placement[K]:

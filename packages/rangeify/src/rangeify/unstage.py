@@ -30,6 +30,7 @@ from uopgraph import (
 #: More distinct buffers than this below a stage keep it (scheduler spec 8.2).
 MAX_RECOMPUTED_BUFFERS: Final = 3
 _COUNTED: Final = GroupOp.Defines | {Ops.STAGE, Ops.MSTACK}
+_AFTER, _STORE, _REDUCE = Ops.AFTER, Ops.STORE, Ops.REDUCE  # reading a member of an Enum is slow
 
 
 def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
@@ -42,12 +43,13 @@ def _accessed(value: UOp) -> tuple[dict[UOp, None], list[UOp]]:
     stack = [value]
     while stack:
         node = stack.pop()
-        if node.op is Ops.AFTER:
+        op = node.op
+        if op is _AFTER:
             buffers[node.buf_uop] = None
-        elif node.op in _COUNTED and not node.is_variable:
+        elif op in _COUNTED and not node.is_variable:
             buffers[node] = None
-        elif node.op is not Ops.STORE:
-            if node.op is Ops.REDUCE:
+        elif op is not _STORE:
+            if op is _REDUCE:
                 reduces.append(node)
             for s in node.src:
                 if s not in seen:

@@ -19,6 +19,12 @@ _LIKE_FIRST = (
     | {Ops.AFTER, Ops.END, Ops.LOAD, Ops.STORE, Ops.COPY, Ops.ALLREDUCE, Ops.MSTACK, Ops.MSELECT, Ops.DETACH}
     | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.CAST}
 )
+#: Operations with a rule of their own for their device.
+_OWN_DEVICE = GroupOp.Defines | {
+    *(Ops.STAGE, Ops.COPY, Ops.ALLREDUCE, Ops.AFTER, Ops.MSELECT, Ops.MSTACK, Ops.GETTUPLE)
+}
+_CLOSING = frozenset({Ops.STAGE, Ops.REDUCE, Ops.END, Ops.CALL, Ops.UNSHARD})
+_CONST, _RANGE, _AFTER = Ops.CONST, Ops.RANGE, Ops.AFTER  # reading a member of an Enum is slow
 
 
 def as_shape(node: UOp) -> tuple[sint, ...]:
@@ -27,9 +33,9 @@ def as_shape(node: UOp) -> tuple[sint, ...]:
 
 
 def _dim(node: UOp) -> sint:
-    if node.op is not Ops.CONST:
+    if node.op is not _CONST:
         node = node.simplify()
-    return node.arg if node.op is Ops.CONST and isinstance(node.arg, int) else node
+    return node.arg if node.op is _CONST and isinstance(node.arg, int) else node
 
 
 def simplified(dim: sint) -> sint:
@@ -202,6 +208,8 @@ def _movement_shape(node: UOp) -> tuple[sint, ...]:
 def device_of(node: UOp) -> Device | None:
     """The device: that of storage and copies from their argument, of MSELECT the i-th of several, else that
     of the first source that has one; None for constants and what is made of them only."""
+    if node.op not in _OWN_DEVICE:
+        return _first_device(node)
     match node.op:
         case Ops.PARAM | Ops.BUFFER | Ops.ALLOC:
             return cast(Device, node.arg.device)
@@ -225,7 +233,15 @@ def device_of(node: UOp) -> Device | None:
         case Ops.GETTUPLE if node.src[0].op is Ops.CALL:
             return _element(node.src[0].src[0], node.arg).device
         case _:
-            return next((s.device for s in node.src if s.device is not None), None)
+            return _first_device(node)
+
+
+def _first_device(node: UOp) -> Device | None:
+    for s in node.src:
+        device: Device | None = s._cache["device"]
+        if device is not None:
+            return device
+    return None
 
 
 def _one_device(node: UOp) -> str:
@@ -313,9 +329,9 @@ def addrspace_of(node: UOp) -> AddrSpace | None:
 def ended_ranges(node: UOp) -> tuple[UOp, ...]:
     """The nodes whose ranges this one closes: all but the first source of STAGE, REDUCE, END, CALL and
     UNSHARD, and what the dependencies of an AFTER close."""
-    if node.op in (Ops.STAGE, Ops.REDUCE, Ops.END, Ops.CALL, Ops.UNSHARD):
+    if node.op in _CLOSING:
         return node.src[1:]
-    if node.op is Ops.AFTER:
+    if node.op is _AFTER:
         return node._derive("ended")  # type: ignore[no-any-return]
     return ()
 
@@ -349,7 +365,7 @@ def ranges_of(node: UOp) -> dict[UOp, None]:
         return found
     closed: set[UOp] = set()
     for e in ended:
-        closed.update((e,) if e.op is Ops.RANGE else e.ranges)
+        closed.update((e,) if e.op is _RANGE else e.ranges)
     if node.op is Ops.CALL:
         wrong = [r for r in node.src[0].ranges if r.arg[-1] is not AxisType.DEVICE]
         if wrong:

@@ -28,6 +28,11 @@ from uopgraph.ops import GroupOp, Ops
 if TYPE_CHECKING:
     from uopgraph.pattern import PatternMatcher
 
+#: Names of their own: to read a member of an Enum costs more than the rest of a small function.
+_CALL: Final = Ops.CALL
+_CONST: Final = Ops.CONST
+_RANGE: Final = Ops.RANGE
+
 _Key: TypeAlias = "tuple[Ops, DType, tuple[UOp, ...], Any, Any]"
 _R = TypeVar("_R")
 
@@ -101,6 +106,12 @@ def derived(name: str) -> Callable[[Callable[[UOp], _R]], Callable[[UOp], _R]]:
 
 def _fill(root: UOp, name: str) -> Any:
     rule = _rules[name]
+    for s in root.src:
+        if name not in s._cache:
+            break
+    else:  # the common case: graphs are built from the sources up
+        found = root._cache[name] = rule(root)
+        return found
     stack = [root]
     while stack:
         node = stack[-1]
@@ -128,7 +139,7 @@ class _Interning(type):
     ) -> UOp:
         if dtype is None:
             dtype = derive_dtype(op, src, arg)
-        if op is Ops.CONST and not (type(arg) is int and dtype is dtypes.weakint):
+        if op is _CONST and not (type(arg) is int and dtype is dtypes.weakint):
             arg = as_const(arg, dtype)
         key = (op, dtype, src, arg, tag)
         try:
@@ -254,11 +265,13 @@ class UOp(Builders, metaclass=_Interning):
     @property
     def shape_or_none(self) -> tuple[sint, ...] | None:
         """The shape, None for effects and structure, which have none."""
-        return cast("tuple[sint, ...] | None", self._derive("shape"))
+        shape: tuple[sint, ...] | None = self._derive("shape")
+        return shape
 
     @property
     def shape(self) -> tuple[sint, ...]:
         """The shape; raises :class:`ShapeError` when the node has none."""
+        shape: tuple[sint, ...] | None
         try:
             shape = self._cache["shape"]
         except KeyError:
@@ -267,7 +280,7 @@ class UOp(Builders, metaclass=_Interning):
             from uopgraph.errors import ShapeError
 
             raise ShapeError(self.op.name, "has no shape")
-        return cast("tuple[sint, ...]", shape)
+        return shape
 
     @property
     def max_shape(self) -> tuple[int, ...]:
@@ -284,7 +297,8 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def device(self) -> Device | None:
-        return cast("Device | None", self._derive("device"))
+        device: Device | None = self._derive("device")
+        return device
 
     @property
     def axis(self) -> int | None:
@@ -305,8 +319,8 @@ class UOp(Builders, metaclass=_Interning):
     @property
     def ranges(self) -> dict[UOp, None]:
         """The open RANGEs below this node, itself included, in a fixed order. Do not change the dict."""
-        below = cast("dict[UOp, None]", self._derive("ranges"))
-        return {**below, self: None} if self.op is Ops.RANGE else below
+        below: dict[UOp, None] = self._derive("ranges")
+        return {**below, self: None} if self.op is _RANGE else below
 
     @property
     def vmin(self) -> Any:
@@ -332,10 +346,10 @@ class UOp(Builders, metaclass=_Interning):
     def src_ops(self) -> frozenset[Ops]:
         """The operations of the direct sources."""
         try:
-            return cast("frozenset[Ops]", self._cache["src_ops"])
+            found: frozenset[Ops] = self._cache["src_ops"]
         except KeyError:
             found = self._cache["src_ops"] = frozenset([s.op for s in self.src])
-            return found
+        return found
 
     # views ---------------------------------------------------------------------------------------
 
@@ -413,29 +427,26 @@ class UOp(Builders, metaclass=_Interning):
         return order
 
     def _order(self, enter_calls: bool) -> dict[UOp, None]:
-        """:meth:`toposort` without a gate: a node is looked at when it is met, and again when its sources are
-        done."""
+        """:meth:`toposort` without a gate: on the way down, each node keeps its place among its sources."""
         order: dict[UOp, None] = {}
-        stack = [self]
+        stack: list[tuple[UOp, Iterator[UOp]]] = []
         pop, push = stack.pop, stack.append  # this loop is hot
-        while stack:
-            node = pop()
-            if node in order:
-                continue
-            sources = node.src if enter_calls or node.op is not Ops.CALL else node._walked(False)
-            done = True
-            for s in sources[::-1]:
+        node, sources = self, iter(self._walked(enter_calls))
+        while True:
+            for s in sources:
                 if s not in order:
-                    if done:
-                        push(node)
-                        done = False
-                    push(s)
-            if done:
+                    push((node, sources))
+                    node = s
+                    sources = iter(s.src if enter_calls or s.op is not _CALL else s._walked(False))
+                    break
+            else:
                 order[node] = None
-        return order
+                if not stack:
+                    return order
+                node, sources = pop()
 
     def _walked(self, enter_calls: bool) -> tuple[UOp, ...]:
-        if enter_calls or self.op is not Ops.CALL or self.src[0].dtype is dtypes.uint64:
+        if enter_calls or self.op is not _CALL or self.src[0].dtype is dtypes.uint64:
             return self.src
         return self.src[1:]
 
@@ -505,7 +516,7 @@ class UOp(Builders, metaclass=_Interning):
 
     @property
     def is_const(self) -> bool:
-        return self.op is Ops.CONST
+        return self.op is _CONST
 
     @property
     def is_invalid(self) -> bool:
