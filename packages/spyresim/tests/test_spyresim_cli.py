@@ -303,12 +303,27 @@ class TestRun:
              f"argument 'shift' of 'shifted_add': {10**30} does not fit index"),
             (["add.mlir", "--device", "nothing", "--level", "device", *ARGUMENTS], "no device 'nothing'"),
             (["add.mlir", *ARGUMENTS, "--save", "z=z.npy"], "error: there is no output 'z'; outputs: c"),
+            (["add.mlir", *ARGUMENTS, "--save", "a=z.npy"], "error: there is no output 'a'; outputs: c"),
         ],
     )  # fmt: skip
     def test_bad_calls(self, here: Path, arguments: list[str], message: str) -> None:
         result = call("run", *arguments)
         assert result.exit_code == 2, result.output
         assert message in result.stderr
+
+    @pytest.mark.parametrize(
+        ("level", "compiled"),
+        [("ktir", False), ("dataflow", False), ("device", False), ("dataflow", True), ("device", True)],
+    )
+    def test_unknown_outputs_are_told_before_the_run(self, here: Path, level: str, compiled: bool) -> None:
+        """Without arguments a run would fail first."""
+        path = "add.mlir"
+        if compiled:
+            dfsched.compile(ktir.load(path), "sample").write("folder")
+            path = "folder"
+        result = call("run", path, "--level", level, "--device", "sample", "--save", "z=z.npy")
+        assert result.exit_code == 2, result.output
+        assert "error: there is no output 'z'; outputs: c" in result.stderr
 
     def test_unknown_function(self, here: Path) -> None:
         result = call("run", "add.mlir", "-f", "mul", *ARGUMENTS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -259,14 +259,16 @@ def run(
             raise UnsupportedError(f"a trace of level {chosen}; levels dataflow and device have time")
         values = {name: parse_value(text) for name, text in parse_assignments(args, "--arg").items()}
         expected = {name: load_array(text) for name, text in parse_assignments(expects, "--expect").items()}
+        asked = (*targets, *expected)
         if is_compiled:
-            result = _run_folder(path, function, values, seed, chosen, device, engine)
+            result = _run_folder(path, function, values, seed, chosen, device, engine, asked)
             compiled = None
         elif chosen is Level.KTIR:
             options: RunOptions = {"strict": strict, "schedule": schedule or SCHEDULES[0]}
-            result, compiled = _run_ktir(path, function, values, seed, device, proposed, options), None
+            result = _run_ktir(path, function, values, seed, device, proposed, options, asked)
+            compiled = None
         else:
-            result, compiled = _run_file(path, function, values, seed, chosen, device, engine)
+            result, compiled = _run_file(path, function, values, seed, chosen, device, engine, asked)
         if cost:
             from rich.console import Console
 
@@ -282,6 +284,7 @@ def _run_ktir(
     device: str | None,
     proposed: bool,
     options: RunOptions,
+    asked: Sequence[str],
 ) -> Result:
     from spyresim.ktir_level import run_ktir
 
@@ -291,6 +294,7 @@ def _run_ktir(
 
         machine = load_architecture(device).machine()
     module = _load(path, proposed)
+    _require_outputs(asked, _outputs_of(module, function))
     return run_ktir(module, function, _filled(module, function, values, seed), machine, **options)
 
 
@@ -302,11 +306,13 @@ def _run_file(
     level: Level,
     device: str | None,
     engine: EngineSwitches,
+    asked: Sequence[str],
 ) -> tuple[Result, Compiled]:
     """The result, and what was compiled for it."""
     import dfsched
 
     module = _load(path)
+    _require_outputs(asked, _outputs_of(module, function))
     compiled = dfsched.compile(module, device, dfsched.Options(kernel=function))
     if not engine["time_only"]:
         values = _filled(module, compiled.kernel, values, seed)
@@ -356,6 +362,7 @@ def _run_folder(
     level: Level,
     device: str | None,
     engine: EngineSwitches,
+    asked: Sequence[str],
 ) -> Result:
     from spyresim.engine import Options
 
@@ -364,6 +371,7 @@ def _run_folder(
     if seed is not None:
         raise click.UsageError("--random needs a KTIR file")
     folder, options = _kernel_folder(path, function), Options(**engine)
+    _require_outputs(asked, _outputs_in(folder))
     if level is Level.DATAFLOW:
         if recognise(folder) == ARTEFACT:
             raise click.UsageError(f"{folder}: {ARTEFACT.name} holds no DataflowIR; level: device")
@@ -373,6 +381,45 @@ def _run_folder(
     from spyresim.device_level import run_device
 
     return run_device(folder, values, device=device, options=options)
+
+
+def _outputs_of(module: Module, function: str | None) -> tuple[str, ...] | None:
+    """The outputs of a kernel; None where only a run tells (constant addresses, whatever else is wrong)."""
+    import ktir
+    from ktir.interface import Role
+    from spyresim.schedule_level import interface_of
+
+    try:
+        interface = interface_of(module, function)
+    except ktir.KtirError:
+        return None
+    if interface.constants:
+        return None
+    return tuple(a.name for a in interface.arguments if a.is_pointer and a.role is not Role.INPUT)
+
+
+def _outputs_in(folder: Path) -> tuple[str, ...] | None:
+    """The outputs of a compiled kernel; None where only a run tells (packed ones, constant addresses)."""
+    from spyrert.errors import SpyreCodeError
+    from spyrert.spyrecode import Role, read_launch_spec
+
+    path = folder / "launch_spec.json"
+    if not path.is_file():
+        return None
+    try:
+        spec = read_launch_spec(path)
+    except SpyreCodeError:
+        return None
+    if any(arg.kernel_position is None for arg in spec.args):
+        return None
+    return tuple(arg.name for arg in spec.args if arg.role is not Role.INPUT)
+
+
+def _require_outputs(asked: Sequence[str], known: Sequence[str] | None) -> None:
+    """`ArgumentError` for the first name that is no output."""
+    for name in asked:
+        if known is not None and name not in known:
+            raise ArgumentError(f"there is no output '{name}'; outputs: {', '.join(known) or 'none'}", name)
 
 
 def _kernel_folder(path: Path, function: str | None) -> Path:
@@ -404,10 +451,7 @@ def _finish(
 ) -> None:
     from spyresim.report_files import write_report, write_trace
 
-    for name in (*targets, *references):
-        if name not in result.outputs:
-            known = ", ".join(result.outputs) or "none"
-            raise ArgumentError(f"there is no output '{name}'; outputs: {known}", name)
+    _require_outputs((*targets, *references), tuple(result.outputs))
     cycles = "" if result.report.cycles is None else f", {result.report.cycles:g} cycles"
     limit = "" if result.report.bottleneck is None else f" (limited by {result.report.bottleneck})"
     click.echo(
