@@ -33,12 +33,14 @@ def test_paths(package: str) -> list[str]:
     return [str(root / part) for part in ("tests", "src", "README.md")]
 
 
-def pytest(session: nox.Session, results: str, paths: list[str], **environment: str) -> None:
-    """Run pytest on two or more workers; exit code 5 (no test ran) is a failure like any other.
+def names_paths(session: nox.Session) -> bool:
+    """Whether paths are among the words after `--`: they stand for the paths of the session."""
+    return any((ROOT / word.split("::")[0]).exists() for word in session.posargs)
 
-    Paths among the words after `--` stand for the paths of the session.
-    """
-    if any((ROOT / word.split("::")[0]).exists() for word in session.posargs):
+
+def pytest(session: nox.Session, results: str, paths: list[str], **environment: str) -> None:
+    """Run pytest on two or more workers; exit code 5 (no test ran) is a failure like any other."""
+    if names_paths(session):
         paths = []
     (ROOT / RESULTS).mkdir(parents=True, exist_ok=True)
     alone = any(word.startswith(("-n", "--pdb", "-x")) for word in session.posargs)
@@ -126,8 +128,8 @@ def bench(session: nox.Session) -> None:
     present = [folder for folder in folders if any((ROOT / folder).rglob("bench_*.py"))]
     if not present:
         session.error("there is no benchmark")
-    options = ["--benchmark-only", "-o", "python_files=bench_*.py"]
-    python(session, "-m", "pytest", *options, *present, *session.posargs)
+    options = ["-o", "python_files=bench_*.py"]
+    python(session, "-m", "pytest", *options, *([] if names_paths(session) else present), *session.posargs)
 
 
 @nox.session(venv_backend="venv", reuse_venv=True)

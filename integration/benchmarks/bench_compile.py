@@ -36,7 +36,7 @@ def best(text: str, folder: Path, rounds: int = 3) -> float:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}x{case[2]} on {case[3]}")
-def bench_compilation(
+def test_compilation(
     benchmark: Any, case: tuple[str, int, int, int, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, rows, columns, grid, _ = case
@@ -58,7 +58,7 @@ def bench_compilation(
 
 
 @pytest.mark.parametrize("name", COMPUTE_KERNELS)
-def bench_compute_kernels(
+def test_compute_kernels(
     benchmark: Any, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kernels of every kind of computation that is in scope."""

@@ -160,7 +160,7 @@ def imbalance(report: Any) -> float:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}x{case[2]} on {case[3]}")
-def bench_kernel(
+def test_kernel(
     benchmark: Any, case: tuple[str, int, int, int, float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """KTIR to SpyreCode is what is timed; the table has the simulated cycles."""

@@ -47,7 +47,7 @@ def seconds(function: Callable[[], Result], rounds: int = 1) -> tuple[float, Res
     return best, result
 
 
-def bench_softmax(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_softmax(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Under 5 s and 2 GiB with values; time alone costs at 4096 rows what it costs at 512."""
     made = softmax(4096)
     (name,) = (a.name for a in ktir.signature(made.source, made.kernel) if a.role is not Role.OUTPUT)

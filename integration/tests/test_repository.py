@@ -1,5 +1,6 @@
 """The repository's own rules: shared test configuration, one licence, one version of each fact."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -114,3 +115,16 @@ def test_package_has_what_it_publishes(package) -> None:
     text = (package.folder / "pyproject.toml").read_text()
     assert 'license = "Apache-2.0"' in text
     assert 'requires-python = ">=3.11"' in text
+
+
+BENCHMARKS = sorted(
+    [*ROOT.glob("packages/*/benchmarks/bench_*.py"), *ROOT.glob("integration/benchmarks/bench_*.py")]
+)
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
+def test_benchmarks_are_collected(path: Path) -> None:
+    """`./nox -s bench` runs the functions named test_*; it would pass over others without a word."""
+    names = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    assert any(name.startswith("test_") for name in names)
+    assert not [name for name in names if name.startswith("bench")]
