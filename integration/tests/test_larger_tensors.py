@@ -185,7 +185,7 @@ PLAIN = """
 #id = affine_map<(r, c) -> (r, c)>
 #flip = affine_map<(r, c) -> (c, r)>
 #some = affine_set<(r, c) : (r >= 0, 15 - r >= 0, c >= 0, 15 - c >= 0)>
-func.func @k(%a: index LAYOUT, %o: index) attributes {grid = [GRID]} {
+func.func @k(%a: index LAYOUT, %o: index, %first: index) attributes {grid = [GRID]} {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %four = arith.constant 4 : index
@@ -203,6 +203,8 @@ func.func @k(%a: index LAYOUT, %o: index) attributes {grid = [GRID]} {
 }
 """
 TWICE = "%y = arith.addf %x, %x : tensor<16x16xf32>"
+LOOP = "scf.for %j = %zero to %four step %one {"
+SPLIT = "(%tile floordiv 4) * 16, (%tile mod 4) * 16"
 LOOPS = "scf.for %i = %zero to %four step %one {\n scf.for %j = %zero to %four step %one {"
 NUMBERED = """%n = arith.index_cast %tile : index to i32
   %f = arith.sitofp %n : i32 to f32
@@ -217,9 +219,20 @@ DENSE = f"%d = arith.constant dense<[{', '.join(['[' + ', '.join(map(str, range(
 )
 DENSE = re.sub(r"(?<![\d.x])(\d+)(?=[,\]])", r"\1.0", DENSE)
 PLACES: dict[str, tuple[dict[str, str], set[str]]] = {
-    "one tile per core": ({"READ": "%tile * 16, 0", "WRITE": "%tile * 16, 0"}, {"a.0", "a.1"}),
-    "other rows are read": ({"READ": "%tile * 16 + 16, 0", "WRITE": "%tile * 16, 0"}, {"a.1"}),
-    "other columns are read": ({"READ": "0, 16", "WRITE": "0, 0"}, {"a.0"}),
+    "one tile per core": (
+        {"READ": "%tile * 16, %j * 16", "WRITE": "%tile * 16, %j * 16", "BEFORE": LOOP, "AFTER": "}"}, {"a.0", "a.1"}
+    ),
+    "other rows are read": (
+        {"READ": "%tile * 16 + 16, %j * 16", "WRITE": "%tile * 16, %j * 16", "BEFORE": LOOP, "AFTER": "}"}, {"a.1"}
+    ),
+    "other columns are read": ({"READ": "%tile * 16, 16", "WRITE": "%tile * 16, 0"}, {"a.0"}),
+    "some columns": ({"READ": "%tile * 16, 0", "WRITE": "%tile * 16, 0"}, {"a.0"}),
+    "some columns and rows": ({}, set()),
+    "every second block of rows": ({"READ": "%tile * 32, 0", "WRITE": "%tile * 32, 0", "GRID": "2"}, set()),
+    "overlapping rows": ({"READ": "%tile * 8, 0", "WRITE": "%tile * 8, 0", "GRID": "7"}, {"a.0"}),
+    "the diagonal": ({"READ": "%tile * 16, %tile * 16", "WRITE": "%tile * 16, %tile * 16"}, set()),
+    "all blocks by one number": ({"READ": SPLIT, "WRITE": SPLIT, "GRID": "16"}, {"a.0", "a.1"}),
+    "rows that the launch chooses": ({"READ": "%first, 0", "WRITE": "%first, 0"}, set()),
     "two loops": ({"READ": "%i * 16, %j * 16", "WRITE": "%i * 16, %j * 16", "BEFORE": LOOPS, "AFTER": "}\n}"}, {"a.0", "a.1"}),
     "loops exchanged": ({"READ": "%i * 16, %j * 16", "WRITE": "%j * 16, %i * 16", "BEFORE": LOOPS, "AFTER": "}\n}"}, set()),
     "the tile's number is added": ({"BODY": NUMBERED}, set()),
@@ -234,7 +247,9 @@ PLACES: dict[str, tuple[dict[str, str], set[str]]] = {
 
 @pytest.mark.parametrize("name", PLACES)
 def test_matching_places(name: str) -> None:
-    """A dimension is cut where every argument is touched at the same places, which nothing else depends on."""
+    """A dimension is cut where every argument is touched at the same places, which nothing else depends on, and
+    where the stores fill it from end to end: a part of a longer one is none of its parts.
+    """
     changes, expected = PLACES[name]
     usual = {
         "LAYOUT": "", "GRID": "4", "STRIDES": "64, 1", "BEFORE": "", "AFTER": "", "READ": "0, 0", "WRITE": "0, 0",

@@ -2,7 +2,8 @@
 
 A launch may cut such a dimension of larger tensors into tiles of the compiled size (runtime spec 3.14).
 Cutting any other gives wrong values: where a softmax runs along it, where an element's position counts
-(`linalg.index`, masks, conditions), or where elements of other positions are read.
+(`linalg.index`, masks, conditions), or where elements of other positions are read. A dimension that
+the stores fill only in part is not cut either: what a kernel means for a longer one is then not known.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from math import prod
 
 from attrs import field, frozen
 
+from dfsched.codegen.coverage import StoredBoxes, filled_dimensions
 from dfsched.passes.index_arithmetic import expand_subscripts
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import AffineExpr, Const, Dim
@@ -45,7 +47,7 @@ def independent_axes(
             Symbolic sizes are never cut.
         pointers: the argument of each view of device memory.
     """
-    found = _Axes(DefUse(function), dict(shapes), dict(pointers))
+    found = _Axes(function, DefUse(function), dict(shapes), dict(pointers))
     try:
         for op in function.regions[0].block.operations:
             found.visit(op)
@@ -58,13 +60,14 @@ def independent_axes(
 class _Axes:
     """What is known of dimensions: which ones run together, and which may not be cut."""
 
+    function: Operation
     definitions: DefUse
     shapes: dict[int, Sequence[int | str]]
     pointers: dict[Operation, int]
     joined: dict[Axis, Axis] = field(factory=dict)
     starts: dict[Axis, set[object]] = field(factory=dict)
     bound: set[Axis] = field(factory=set)
-    stored: set[int] = field(factory=set)
+    stored: dict[int, list[StoredBoxes]] = field(factory=dict)
     sides: dict[Value, tuple[Axis | None, ...]] = field(factory=dict)
 
     # -- operations ------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ class _Axes:
                 places = self.tile(op.access_tile)
                 for side, place in zip(self.of(op.data_tile), places, strict=True):
                     self.join(side, place)
-                self.stored.update(axis[0] for axis in places if axis is not None)
+                self.store(op, places)
             case scf.For() if not op.inits:
                 if any(not self.is_constant(value) for value in (op.lower, op.upper, op.step)):
                     raise _Position
@@ -166,6 +169,21 @@ class _Axes:
         if any(isinstance(value.type, IndexType) for value in (*op.operands, *op.results)):
             raise _Position
 
+    def store(self, op: ktdp.Store, places: Sequence[Axis | None]) -> None:
+        """Where a store writes: a box, by what `tile` has made sure of."""
+        tile = self.definitions.definer(op.access_tile)
+        assert isinstance(tile, ktdp.ConstructAccessTile)
+        factors = tile.access_tile_set.set.factors()
+        if factors is None:
+            raise _Position
+        boxes = StoredBoxes(
+            Subscripts(tile.base_map.map.results, tuple(tile.indices)),
+            tuple(factor[0] if factor else 0 for factor in factors),
+            tuple(map(len, factors)),
+        )
+        for number in {axis[0] for axis in places if axis is not None}:
+            self.stored.setdefault(number, []).append(boxes)
+
     # -- places ------------------------------------------------------------------------------------
 
     def tile(self, value: Value) -> tuple[Axis | None, ...]:
@@ -245,6 +263,12 @@ class _Axes:
         classes: dict[Axis, list[Axis]] = {}
         for axis in sorted(self.starts):
             classes.setdefault(self.first(axis), []).append(axis)
+        for number, stores in self.stored.items():
+            shape = self.shapes[number]
+            filled = filled_dimensions(self.function, stores, shape, self.definitions)
+            self.bound.update(
+                (number, dimension) for dimension in range(len(shape)) if dimension not in filled
+            )
         bound = {self.first(axis) for axis in self.bound}
         found: dict[Axis, Axis] = {}
         for first, axes in classes.items():
@@ -253,7 +277,11 @@ class _Axes:
             starts = set[object]().union(*(self.starts[axis] for axis in axes))
             if first in bound or len(starts) > 1 or len(extents) > 1 or len(set(arguments)) < len(arguments):
                 continue
-            if isinstance(next(iter(extents)), str) or not self.stored or not self.stored <= set(arguments):
+            if (
+                isinstance(next(iter(extents)), str)
+                or not self.stored
+                or not self.stored.keys() <= set(arguments)
+            ):
                 continue
             found.update(dict.fromkeys(axes, first))
         return found
