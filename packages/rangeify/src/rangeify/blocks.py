@@ -49,7 +49,8 @@ Kind: TypeAlias = Hashable
 
 @attrs.frozen(eq=False)
 class Segment:
-    """A part of a program that runs after the one before it.
+    """A part of a program that runs after the one before it: ``values`` of the program, from the place
+    ``begin`` up to ``stop``.
 
     ``nodes``: its values and effects in order; of what comes before they read the joint ``start`` only, and
     later ones read the joint ``end`` only. ``asked``: those of them that the whole program is asked for, and
@@ -57,12 +58,18 @@ class Segment:
     in the order in which the nodes mention them.
     """
 
-    nodes: tuple[UOp, ...]
+    values: Sequence[UOp]
+    begin: int
+    stop: int
     asked: tuple[UOp, ...]
     start: UOp | None = None
     end: UOp | None = None
     kind: Kind | None = None
     storage: tuple[UOp, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[UOp, ...]:
+        return tuple(self.values[self.begin : self.stop])
 
 
 #: A view of storage, or a value that every reader computes for itself: the number of its structure (negative)
@@ -93,6 +100,8 @@ class _Graph:
     mentioned: list[UOp] = attrs.field(factory=list)
     mentioning: list[int] = attrs.field(factory=list)
     views: dict[UOp, _View] = attrs.field(factory=dict)
+    #: the places of `asked`, ascending
+    lasting: list[int] = attrs.field(factory=list)
 
     def scan(self, order: Iterable[UOp]) -> None:
         """Sort the nodes of `order`, sources first."""
@@ -137,6 +146,7 @@ class _Graph:
             rows.append(numbers[tuple(row)])
             here += 1
         self.values = list(place)
+        self.lasting = sorted(place[x] for x in asked)
 
     def joints(self) -> list[int]:
         """The places of values such that nothing before them is read after them."""
@@ -151,7 +161,11 @@ class _Graph:
     def readers_of(self, x: UOp) -> list[UOp]:
         """The values that read `x`, each once."""
         values = self.values
-        return list(dict.fromkeys([values[i] for i in self.readers[self.place[x]][1:]]))
+        return [values[i] for i in dict.fromkeys(self.readers[self.place[x]][1:])]
+
+    def asked_of(self, begin: int, stop: int) -> list[int]:
+        """The places from `begin` up to `stop` of what is asked for."""
+        return self.lasting[bisect_left(self.lasting, begin) : bisect_left(self.lasting, stop)]
 
     def kind(self, begin: int, stop: int) -> tuple[Kind, tuple[UOp, ...]]:
         """The structure of the values from `begin` up to `stop`, and their storage: their rows, which of the
@@ -159,10 +173,7 @@ class _Graph:
         numbers: dict[UOp, int] = {}
         at = bisect_left(self.mentioning, begin), bisect_left(self.mentioning, stop)
         mentioned = [numbers.setdefault(b, len(numbers)) for b in self.mentioned[slice(*at)]]
-        values = self.values[begin:stop]
-        lasting = (
-            [] if self.asked.isdisjoint(values) else [i for i, x in enumerate(values) if x in self.asked]
-        )
+        lasting = [i - begin for i in self.asked_of(begin, stop)]
         start = self.values[begin - 1]
         axis = None if isinstance(start.device, str) else start.axis
         form = (start.dtype, start.shape, start.device, axis)
@@ -224,10 +235,12 @@ def _followed(x: UOp, graph: _Graph, through: Set[Ops]) -> UOp:
         return x
     size = _size(x)
     for _ in range(_NEAR):
-        readers = graph.readers_of(x) if x.op in through and _size(x) == size else []
+        readers = graph.readers_of(x)
         if len(readers) != 1:
             break
         (x,) = readers
+        if x.op not in through or _size(x) != size:
+            break
     return x
 
 
@@ -313,9 +326,8 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
     begin, start = 0, None
 
     def add(stop: int, joint: UOp | None, kind: Kind | None = None, storage: tuple[UOp, ...] = ()) -> None:
-        nodes = tuple(graph.values[begin:stop])
-        own = () if graph.asked.isdisjoint(nodes) else tuple(x for x in nodes if x in graph.asked)
-        segments.append(Segment(nodes, own, start, joint, kind, storage))
+        own = tuple([graph.values[i] for i in graph.asked_of(begin, stop)])
+        segments.append(Segment(graph.values, begin, stop, own, start, joint, kind, storage))
 
     for (a, b), (kind, storage) in kinds.items():
         if times[kind] < LEAST:
@@ -326,7 +338,7 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
         add(b + 1, graph.values[b], kind, storage)
         begin, start = b + 1, graph.values[b]
     if not segments:
-        return [Segment(tuple(graph.values), tuple(asked))]
+        return [Segment(graph.values, 0, len(graph.values), tuple(asked))]
     if begin < len(graph.values):
         add(len(graph.values), None)
     return segments

@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import attrs
 
@@ -22,6 +23,8 @@ from rangeify.schedule_types import Arena, Schedule
 from rangeify.signatures import checked
 from rangeify.tensor import Tensor
 from uopgraph import Ops, UOp
+
+_SPECIAL: Final = frozenset({Ops.BUFFER, Ops.PARAM, Ops.AFTER, Ops.CALL})
 
 
 @attrs.frozen(eq=False)
@@ -45,46 +48,49 @@ def schedule(*tensors: Tensor, config: Config | None = None) -> Schedule:
 def build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...] = ()) -> Built:
     """Schedule `tensors` and tell where every stored value will be. `holders`: values whose storage must not
     be overwritten, besides those of `tensors`."""
-    with _uncollected():
-        begin, before = time.perf_counter(), (statistics.hits, statistics.disk_hits)
-        sink = UOp.make_sink(*(t.uop for t in tensors))
-        order = list(sink.toposort())
-        special = _special(order)
-        inner, effects = order, special
-        if special[Ops.CALL]:
-            inner = list(sink.toposort(enter_calls=False))
-            effects = _special(inner)
-        values = free_variables(effects[Ops.PARAM])
-        needed = needed_writes(effects[Ops.AFTER], (*sink.src, *holders))
-        asked = lasting_roots(sink)
-        if asked == sink.src:
-            inner = inner[:-1]
-        else:
-            inner = [n for n in UOp.make_sink(*asked).toposort(enter_calls=False) if n.op is not Ops.SINK]
-        segments = split(inner, asked, needed, config)
-        parts = make_parts(segments, needed, config)
-        program = place_parts(segments, parts)
-        free = {n: n.unbound() for n in special[Ops.PARAM] if n.is_bound_var}
-        places = {**program.stored, **free}
-        outputs = [t.uop.substitute(places, name="outputs", walk=True) for t in tensors]
-        mentioned = special[Ops.BUFFER]
-        taken = active_capture()
-        if taken is not None:
-            unplanned = attrs.evolve(config, memory_planner=False)
-            taken.schedules.append(link(program, mentioned, outputs, values, unplanned))
-            return Built(Schedule((), (), Arena(), (), (), (), ()), program.stored)
-        schedule = link(program, mentioned, outputs, values, config)
-        if config.debug:
-            _tell(schedule, time.perf_counter() - begin, before, _key(parts), config.debug)
-        return Built(schedule, program.stored)
+    with _uncollected():  # when it ends nothing is left to collect but the result
+        return _build(tensors, config, holders)
+
+
+def _build(tensors: tuple[Tensor, ...], config: Config, holders: tuple[UOp, ...]) -> Built:
+    begin, before = time.perf_counter(), (statistics.hits, statistics.disk_hits)
+    sink = UOp.make_sink(*(t.uop for t in tensors))
+    order = list(sink.toposort())
+    special = _special(order)
+    inner, effects = order, special
+    if special[Ops.CALL]:
+        inner = list(sink.toposort(enter_calls=False))
+        effects = _special(inner)
+    values = free_variables(effects[Ops.PARAM])
+    needed = needed_writes(effects[Ops.AFTER], (*sink.src, *holders))
+    asked = lasting_roots(sink)
+    if asked == sink.src:
+        inner.pop()  # the sink itself
+    else:
+        inner = [n for n in UOp.make_sink(*asked).toposort(enter_calls=False) if n.op is not Ops.SINK]
+    segments = split(inner, asked, needed, config)
+    parts = make_parts(segments, needed, config)
+    program = place_parts(segments, parts)
+    free = {n: n.unbound() for n in special[Ops.PARAM] if n.is_bound_var}
+    places = {**program.stored, **free}
+    outputs = [t.uop.substitute(places, name="outputs", walk=True) for t in tensors]
+    mentioned = special[Ops.BUFFER]
+    taken = active_capture()
+    if taken is not None:
+        unplanned = attrs.evolve(config, memory_planner=False)
+        taken.schedules.append(link(program, mentioned, outputs, values, unplanned))
+        return Built(Schedule((), (), Arena(), (), (), (), ()), program.stored)
+    schedule = link(program, mentioned, outputs, values, config)
+    if config.debug:
+        _tell(schedule, time.perf_counter() - begin, before, _key(parts), config.debug)
+    return Built(schedule, program.stored)
 
 
 def _special(order: Iterable[UOp]) -> dict[Ops, list[UOp]]:
     """The storage, parameters, states and calls among the nodes of `order`, in order."""
-    found: dict[Ops, list[UOp]] = {op: [] for op in (Ops.BUFFER, Ops.PARAM, Ops.AFTER, Ops.CALL)}
-    for node in order:
-        if node.op in found:
-            found[node.op].append(node)
+    found: dict[Ops, list[UOp]] = {op: [] for op in _SPECIAL}
+    for node in [n for n in order if n.op in _SPECIAL]:
+        found[node.op].append(node)
     return found
 
 
