@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ WHOLE: Final = 1 << 16
 #: The greatest number of elements, of all nodes together, and of nodes that are computed without a schedule.
 AT_ONCE: Final = 1 << 13
 AT_ONCE_NODES: Final = 128
+
+#: Values without storage of which single elements were asked for, as buffers.
+_read: Final[WeakKeyDictionary[UOp, UOp]] = WeakKeyDictionary()
 
 _AT_ONCE: Final = GroupOp.Movement | GroupOp.Elementwise | {Ops.CONST}
 
@@ -49,22 +53,68 @@ def _is_stored(node: UOp) -> bool:
     return node.op is Ops.BUFFER and storage.contents(node) is not None
 
 
-def scalar(tensor: Tensor, whole: Tensor | None) -> Any:
+def scalar(tensor: Tensor) -> Any:
     """The one element of `tensor` as a Python number.
 
-    Of a Tensor that it was cut from (`whole`) and that is not large everything is computed, so that other
-    elements need only be read. Little work on stored values is done at once, without a schedule.
+    Little work on stored values is done at once, without a schedule. Otherwise, where elements of other
+    Tensors that are alive and not large go into it, all of those is computed, so that their other elements
+    need only be read.
     """
-    if (
-        whole is not None
-        and not _is_stored(tensor.uop)
-        and _is_modest(whole)
-        and whole.uop in tensor.uop.toposort()
-    ):
-        realize(whole)
-    if _is_little_work(tensor.uop):
-        return np.asarray(evaluate_expression(tensor.uop, _contents)).item()
-    return to_numpy(tensor).item()
+    root = tensor.uop
+    if not _is_little_work(root):
+        wholes = _wholes(root)
+        if new := [t for t in wholes if t.uop not in _read]:
+            realize(*new)
+        root = tensor.uop.substitute(dict(map(_readable, wholes)), name="read", walk=True)
+        if not wholes or not _is_little_work(root):
+            return to_numpy(tensor).item()
+    return np.asarray(evaluate_expression(root, _contents)).item()
+
+
+def _readable(whole: Tensor) -> tuple[UOp, UOp]:
+    """(the value of `whole`, what its elements are read from). Realising gives no storage to what is computed
+    from indices alone, like ``arange``; such a value is kept here."""
+    if _is_stored(whole.uop):
+        return whole.uop, whole.uop
+    if whole.uop not in _read:
+        _read[whole.uop] = storage.from_array(to_numpy(whole))
+    return whole.uop, _read[whole.uop]
+
+
+def _wholes(root: UOp) -> list[Tensor]:
+    """The live Tensors without storage of which single elements are operands of `root`."""
+    cut, pending, seen = [], [root], {root}
+    for node in pending:
+        if node.op is Ops.SHRINK:
+            cut.append(node.src[0])
+            continue
+        new = [
+            s
+            for s in data_srcs(node)
+            if s not in seen and all(isinstance(d, int) and d == 1 for d in s.shape)
+        ]
+        seen.update(new)
+        pending.extend(new)
+        if len(pending) > AT_ONCE_NODES:
+            return []
+    if not any(map(_is_computed, cut)):
+        return []
+    live = {t.uop: t for t in live_tensors()}
+    found = [_deepest(node, live) for node in cut]
+    return [t for t in found if t is not None and _is_computed(t.uop) and not t.dtype.is_weak]
+
+
+def _is_computed(node: UOp) -> bool:
+    return not _is_stored(node)
+
+
+def _deepest(node: UOp, live: dict[UOp, Tensor]) -> Tensor | None:
+    """What `node` was cut from and is a live Tensor that is not large."""
+    found = live.get(node)
+    while node.op in GroupOp.Movement:
+        node = node.src[0]
+        found = live.get(node, found)
+    return found if found is not None and _is_modest(found) else None
 
 
 def _is_modest(whole: Tensor) -> bool:

@@ -493,17 +493,14 @@ class Tensor(Arithmetic):
     def item(self) -> Any:
         """The value of a Tensor of one element as a Python number.
 
-        Where this was cut from a Tensor of at most 65,536 elements that is still there, all of that is
-        computed: one element is rarely asked for alone.
+        Where an element of a Tensor of at most 65,536 elements that is still there goes into it, all of that
+        is computed: one element is rarely asked for alone.
         """
         if self.size != 1:
             raise ShapeError(f"item() of a Tensor of shape {self.shape}")
         from rangeify.realization import scalar
 
-        whole = self._cut_from()
-        while whole is not None and (base := whole._cut_from()) is not None:
-            whole = base
-        return scalar(self, whole)
+        return scalar(self)
 
     def tolist(self) -> Any:
         return self.numpy().tolist()

@@ -11,7 +11,7 @@ from rangeify.errors import UnsupportedError
 from rangeify.executor.alu import apply, constant
 from rangeify.graph import data_srcs, data_toposort
 from rangeify.storage import Array, on_each_device
-from uopgraph import GroupOp, Ops, UOp
+from uopgraph import GroupOp, Ops, UOp, identity_element
 
 
 @attrs.frozen(eq=False)
@@ -94,6 +94,8 @@ def _value(node: UOp, operands: list[Array]) -> Array:
             return np.stack(operands)
         case Ops.REDUCE:
             op, count = node.arg
+            if operands[0].size == 0:
+                return np.full(_ints(node.shape), identity_element(op, node.dtype), operands[0].dtype)
             return np.asarray(
                 _REDUCE[op].reduce(operands[0], axis=tuple(range(count)), dtype=operands[0].dtype)
             )
