@@ -11,7 +11,7 @@ from typing import Any
 import array_api_strict as strict
 import numpy as np
 import pytest
-from array_api_cases.calls import Case, _nonzero, _shift_count, _small_exponent
+from array_api_cases.calls import Case, _nonzero, _shift_count, _small_exponent, infinite_dividend
 from array_api_cases.comparison import converted, same
 from array_api_cases.drawing import ALL, FLOATS, INTS, KINDS, NUMERIC, Call, array, partner
 from hypothesis import given
@@ -60,7 +60,8 @@ def test_operators(symbol: str, data: st.DataObject) -> None:
     y = partner(data.draw, x, KINDS, small)
     if fix is not None:
         y = fix(y)
-    case = Case(lambda draw: ([], {}), relative=relative)
+    standard = {"standard": infinite_dividend} if symbol == "//" else {}
+    case = Case(lambda draw: ([], {}), relative=relative, **standard)
     pairs = [(x, y)] if fix is not None else [(x, y), (y, x)]
     for a, b in pairs:
         call: Call = ([a, b], {})
