@@ -53,6 +53,16 @@ def test_every_level_agrees(name: str, device: str) -> None:
     agrees(KERNELS[name], DEVICES[device])
 
 
+@pytest.mark.parametrize("device", ["spyre", "quad"])
+@pytest.mark.parametrize(
+    "name", ["stored, loaded and stored again", "compared with an argument, slt", "layer norm"]
+)
+def test_every_level_agrees_on_other_floats(name: str, device: str) -> None:
+    """Readings 7: 16-bit floats are DLFloat16; copies to the device convert."""
+    text = 'module attributes {ktdp.f16_format = "dlfloat"} {\n' + KERNELS[name] + "\n}"
+    agrees(text, DEVICES[device])
+
+
 REGISTERS = {"spyre": "SFP_REG", "sample": "SFU_REG", "sample_h": "SFU_REG", "quad": "VREG"}
 REDUCING = ["row sums", "column sums", "the middle and the last", "everything", "row softmax", "layer norm"]
 

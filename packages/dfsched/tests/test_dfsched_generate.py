@@ -131,6 +131,19 @@ def test_f16_format() -> None:
     text = kernel(attributes='attributes {ktdp.f16_format = "dlfloat"}')
     assert launch_plan(parse(text), "double", SAMPLE).spec.f16_format == "dlfloat"
     assert dfsched.compile(parse(text), "sample").generated.built.image.f16_format == "dlfloat"
+    formats = {arg.layout.device_dtype for arg in launch_plan(parse(text), "double", SAMPLE).spec.args}
+    assert formats == {"df16"}  # copies convert
+    plain = launch_plan(parse(kernel()), "double", SAMPLE).spec
+    assert {arg.layout.device_dtype for arg in plain.args} == {"float16"}
+    assert {arg.dtype for arg in plain.args} == {"float16"}
+
+
+def test_scalars_are_ieee_numbers() -> None:
+    """A launch binds IEEE bit patterns, which a program of DLFloat16 would read as other numbers."""
+    attributes = 'attributes {ktdp.f16_format = "dlfloat"}'
+    text = kernel("%a: index, %n: index, %s: f16, %o: index", attributes=attributes)
+    with pytest.raises(dfsched.DfschedError, match=r"a float16 scalar \('s'\)"):
+        launch_plan(parse(text), "double", SAMPLE)
 
 
 # -- packages ----------------------------------------------------------------------------------------

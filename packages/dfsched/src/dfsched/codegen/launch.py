@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 import ktir
 from dfsched.architecture import Architecture
@@ -26,6 +26,7 @@ from ktir.layout import Layout as KtirLayout
 from ktir.layout import LinearLayout as KtirLinear
 from ktir.layout import StickLayout as KtirSticks
 from ktir.location import Location
+from ktir.machine import F16Format
 from ktir.types import IndexType
 from spyrert.spyrecode import (
     Addressing,
@@ -84,6 +85,16 @@ def launch_plan(module: Module, kernel: str, architecture: Architecture) -> Laun
         if len(specs) > MAX_BAKED_ARGUMENTS:
             raise CodegenError.at(function.location, f"constant addresses in more than {len(specs)} segments")
     addressing = Addressing.BAKED if baked else Addressing.SYMBOLIC
+    floats = f16_format(module, architecture)
+    if floats == F16Format.DLFLOAT:
+        specs = tuple(_in_dlfloat(spec) for spec in specs)
+        for argument in arguments:
+            if not argument.is_pointer and argument.dtype == "float16":
+                raise CodegenError.at(
+                    function.location,
+                    f"a float16 scalar ('{argument.name}') of a kernel whose 16-bit floats are DLFloat16 is "
+                    "not supported: a launch binds IEEE bit patterns",
+                )
     return LaunchPlan(
         LaunchSpec(
             kernel,
@@ -91,7 +102,7 @@ def launch_plan(module: Module, kernel: str, architecture: Architecture) -> Laun
             tuple(_symbol(argument) for argument in arguments if not argument.is_pointer),
             bundle_symbolic_args=not baked,
             dims=_dims(specs, set(dims.values())),
-            f16_format=f16_format(module, architecture),
+            f16_format=floats,
             architecture=ArchitectureId(architecture.name, architecture.digest),
             emitter="dfsched",
         ),
@@ -105,6 +116,13 @@ def f16_format(module: Module, architecture: Architecture) -> str:
     if isinstance(found, StringAttr):
         return found.value
     return str(architecture.machine().f16_format)
+
+
+def _in_dlfloat(spec: ArgSpec) -> ArgSpec:
+    """An argument of a program to which 16-bit floats are DLFloat16: copies convert what the host has."""
+    if spec.layout.device_dtype != "float16":
+        return spec
+    return evolve(spec, layout=evolve(spec.layout, device_dtype="df16"))
 
 
 def _argument(argument: Argument, location: Location, names: Mapping[Axis, str]) -> ArgSpec:
