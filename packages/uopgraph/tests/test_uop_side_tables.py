@@ -120,3 +120,19 @@ def test_nodes_that_outlive_their_module_go_in_silence(monkeypatch: pytest.Monke
         gc.collect()
     assert complaints == []
     assert (X * 77_777).src[0] is X
+
+
+def test_constants_that_outlive_their_module_go_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the interpreter ends, what compares the keys of nodes may be gone, too; the table goes anyway."""
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    forget = uopgraph.node._forget
+    node = UOp.const(77_777.5, dtypes.float32)
+    with monkeypatch.context() as gone:
+        assert forget.__defaults__ is not None
+        assert forget.__defaults__[-1] is sys.is_finalizing
+        gone.setattr(forget, "__defaults__", (*forget.__defaults__[:-1], lambda: True))
+        gone.setattr(uopgraph.dtype, "math", None)
+        del node
+        gc.collect()
+    assert complaints == []

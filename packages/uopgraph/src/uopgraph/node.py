@@ -8,6 +8,7 @@ here with :func:`derived`; they are filled bottom-up with an explicit stack, nev
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -55,8 +56,10 @@ _check_level: ContextVar[int] = ContextVar(
 _checkers: Final[list[Callable[[UOp, int], None]]] = []
 
 
-def _forget(ref: Any, table: Any = _table, lock: Any = _lock) -> None:
+def _forget(ref: Any, table: Any = _table, lock: Any = _lock, ending: Any = sys.is_finalizing) -> None:
     # defaults, because nodes may outlive the names of this module when the interpreter ends
+    if ending():  # what keys need to be compared may be gone
+        return
     key = ref.key
     with lock:  # another thread may put a new node in this place between the test and the deletion
         if table.get(key) is ref:
