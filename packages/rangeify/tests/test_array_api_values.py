@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import rangeify
 from rangeify import array_api as xp
+from uopgraph import UOp
 
 
 def bits(x: Any) -> Any:
@@ -41,7 +43,8 @@ def test_lists_of_extreme_integers() -> None:
             with pytest.raises(rangeify.ConstantError, match="out of range"):
                 xp.asarray([0, beyond, 1], dtype=getattr(xp, name))
     assert np.asarray(xp.asarray([2**62 + 1, 0.5], dtype=xp.int64)).tolist() == [2**62 + 1, 0]
-    for call in (lambda: xp.asarray([10**400], dtype=xp.float64), lambda: rangeify.Tensor(10**30).numpy()):
+    beyond_all = [rangeify.Tensor(v).numpy for v in (10**30, -(10**30), 2**40, 2**31)]
+    for call in (lambda: xp.asarray([10**400], dtype=xp.float64), *beyond_all):
         with pytest.raises(rangeify.ConstantError, match="out of range"):
             call()
     assert xp.asarray([np.int64(3), np.int64(4)]).dtype is xp.int64
@@ -117,6 +120,16 @@ def test_an_array_that_must_not_be_copied_is_shared() -> None:
         xp.asarray(xp.ones(3), dtype=xp.float64, copy=False)
 
 
+def test_numbers_without_a_dtype_have_the_default_one() -> None:
+    """One element is what the array of it holds."""
+    for value in (0.1, 1e300, 3, True, -7):
+        x = rangeify.Tensor(value)
+        assert x.item() == x.numpy().item()
+        assert x.numpy().dtype == np.asarray(xp.asarray(value)).dtype
+    with pytest.raises(rangeify.ConstantError):
+        rangeify.Tensor(2**40).item()
+
+
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize(
     ("value", "error"), [("nan", ValueError), ("inf", OverflowError), ("-inf", OverflowError)]
@@ -163,3 +176,56 @@ def test_the_most_dimensions() -> None:
     for call in (lambda: xp.expand_dims(x), lambda: xp.stack([x, x]), lambda: xp.zeros((1,) * (most + 1))):
         with pytest.raises(rangeify.ShapeError, match=f"at most {most} dimensions"):
             call()
+
+
+@pytest.mark.parametrize(
+    "other", [np.ones(3), np.float32(2), np.float64(2), np.int64(1), np.dtype("int8"), np.array("s")]
+)
+def test_what_belongs_to_numpy_does_not_mix(other: Any) -> None:
+    """The result would be no array of this namespace."""
+    x = xp.asarray([1.0, 2.0, 3.0])
+    for f in (
+        operator.add,
+        operator.truediv,
+        operator.floordiv,
+        operator.lt,
+        operator.iadd,
+        operator.matmul,
+        operator.eq,
+    ):
+        with pytest.raises(TypeError, match="of NumPy beside an array: use asarray") as error:
+            f(x, other)
+        assert isinstance(error.value, rangeify.RangeifyError)
+    if not isinstance(other, np.dtype):
+        with pytest.raises(TypeError):
+            other + x
+    assert float(x[0]) == 1
+
+
+def test_errors_of_values_and_places() -> None:
+    """What NumPy or Python would refuse in their own words."""
+    x = xp.asarray([2, 3])
+    n = UOp.variable("n", 1, 5)
+    own: list[tuple[type[Exception], Any]] = [
+        *(
+            (ValueError, lambda f=f: np.asarray(f(xp.asarray(x), xp.asarray([1, -1]))))
+            for f in (xp.pow, operator.pow, operator.ipow)
+        ),
+        *(
+            (TypeError, lambda d=d: np.asarray(x).astype(x.__array__(d).dtype))
+            for d in (x, 3.5, "none", {1: 2})
+        ),
+        (ValueError, lambda: np.asarray(x, copy=False)),
+        (NotImplementedError, lambda: xp.zeros(n)),
+        (NotImplementedError, lambda: xp.ones((2, n))),
+        *(
+            (rangeify.RangeifyError, lambda f=f: f(xp.ones((2, 2)), axis=n))
+            for f in (xp.sum, xp.any, xp.flip, xp.squeeze)
+        ),
+        *((NotImplementedError, lambda d=d: xp.zeros(2, device=d)) for d in (np.ones(3), ("cpu",), "gpu", 0)),
+        (IndexError, lambda: xp.take(xp.zeros((0,)), xp.asarray([0]))),
+    ]
+    for kind, call in own:
+        with pytest.raises(rangeify.RangeifyError) as error:
+            call()
+        assert isinstance(error.value, kind)

@@ -61,6 +61,8 @@ def scalar(tensor: Tensor) -> Any:
     need only be read.
     """
     root = tensor.uop
+    if tensor.dtype.is_weak:
+        return to_numpy(tensor).item()
     if not _is_little_work(root):
         wholes = _wholes(root)
         if new := [t for t in wholes if t.uop not in _read]:
@@ -158,7 +160,8 @@ def to_numpy(tensor: Tensor) -> npt.NDArray[Any]:
     bound = {v.expr: int(v.arg.val) for v in tensor.uop.toposort() if v.is_bound_var}
     value = evaluate_expression(with_values(tensor.uop, bound), _contents)
     dtype = strong_dtype(tensor.dtype)
-    try:
-        return np.array(value, dtype=storage.numpy_dtype(dtype), copy=True)
-    except OverflowError:
-        raise ConstantError(f"{value!s:.40} is out of range for {dtype.name}") from None
+    if tensor.dtype.is_weak and dtype.is_int and not np.all((dtype.min <= value) & (value <= dtype.max)):
+        raise ConstantError(
+            f"{value!s:.40} is out of range for {dtype.name}, the dtype of integers without one"
+        )
+    return np.array(value, dtype=storage.numpy_dtype(dtype), copy=True)

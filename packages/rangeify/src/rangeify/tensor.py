@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, cast
 from weakref import WeakValueDictionary, ref
 
+import numpy as np
 import numpy.typing as npt
 
 from rangeify import storage
@@ -21,6 +22,7 @@ from rangeify.errors import (
     ArgumentError,
     AssignError,
     DeviceError,
+    DTypeError,
     MissingNameError,
     ShapeError,
     UnsupportedError,
@@ -477,8 +479,14 @@ class Tensor(Arithmetic):
         return to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ArgumentError("the value of a lazy Tensor is computed into an array of its own")
+        try:
+            wanted = None if dtype is None else np.dtype(dtype)
+        except (TypeError, ValueError):
+            raise DTypeError(f"no dtype of NumPy: {dtype!r:.60}") from None
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+        return array if wanted is None else array.astype(wanted)
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         """A capsule of the computed value, a copy of its own, for any library that reads host memory."""

@@ -117,7 +117,7 @@ class Array:
         """The array on a device; a stream is not supported."""
         if stream is not None:
             raise UnsupportedError("streams in to_device")
-        if device == self.device:
+        if type(device) is type(self.device) and device == self.device:
             return self
         return Array(Tensor(self._tensor, device=device))
 
@@ -213,9 +213,7 @@ class Array:
 
     def _pair(self, other: Any, kind: str, name: str, swap: bool = False) -> tuple[UOp, UOp] | None:
         """Both operands in their common dtype; None when `other` is neither an array nor a number."""
-        if not isinstance(other, Array) and not dtypes.is_scalar(other):
-            if isinstance(other, complex):
-                raise DTypeError("complex numbers do not mix with these arrays")
+        if not _is_operand(other):
             return None
         a, b = pair(self, other, kind, name)
         return (b, a) if swap else (a, b)
@@ -226,7 +224,7 @@ class Array:
 
     def _function(self, function: Any, other: Any, swap: bool = False) -> Array:
         """An operator that is a function of the namespace."""
-        if not isinstance(other, Array) and not dtypes.is_scalar(other):
+        if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
         found: Array = function(other, self) if swap else function(self, other)
         return found
@@ -304,7 +302,7 @@ class Array:
         return self._function(_elementwise().bitwise_right_shift, other, swap=True)
 
     def __matmul__(self, other: Any, /) -> Array:
-        return self._function(_linalg().matmul, other) if isinstance(other, Array) else NotImplemented
+        return self._function(_linalg().matmul, other)
 
     def __rmatmul__(self, other: Any, /) -> Array:
         return self._function(_linalg().matmul, other, swap=True)
@@ -399,6 +397,18 @@ class Array:
         return self._inplace(self @ other)
 
 
+def _is_operand(other: object) -> bool:
+    """Whether `other` is an array or a number. Raises TypeError for what would make the result something else
+    than an array of this namespace."""
+    if isinstance(other, Array) or dtypes.is_scalar(other):
+        return True
+    if isinstance(other, complex):
+        raise DTypeError("complex numbers do not mix with these arrays")
+    if isinstance(other, np.ndarray | np.generic | np.dtype):
+        raise DTypeError(f"{type(other).__name__} of NumPy beside an array: use asarray")
+    return False
+
+
 def pair(x1: Array | Any, x2: Array | Any, kind: str, name: str) -> tuple[UOp, UOp]:
     """Two operands, one of which may be a Python number, in their common dtype.
 
@@ -412,6 +422,11 @@ def pair(x1: Array | Any, x2: Array | Any, kind: str, name: str) -> tuple[UOp, U
     dtype = dtypes.promote(*(x.dtype for x in arrays))
     a, b = (x.node.cast(dtype) if isinstance(x, Array) else dtypes.scalar(x, dtype) for x in (x1, x2))
     return a, b
+
+
+def is_default(device: Any) -> bool:
+    """Whether a device argument means the default device."""
+    return device is None or (isinstance(device, str) and device == DEFAULT_DEVICE)
 
 
 def _written(value: Any, dtype: DType) -> UOp:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import Array
+from rangeify.array_api.array import Array, is_default
 from rangeify.errors import (
     ArgumentError,
     CallError,
@@ -22,21 +22,23 @@ from rangeify.errors import (
 )
 from rangeify.reduction import arange as _counter
 from rangeify.signatures import checked
-from rangeify.storage import DEFAULT_DEVICE, as_array, dtype_of, numpy_dtype
+from rangeify.storage import as_array, dtype_of, numpy_dtype
 from rangeify.tensor import Tensor
 from uopgraph import DType, UOp
 from uopgraph import dtypes as _d
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if not all(isinstance(s, int) for s in sizes):
+        raise UnsupportedError("symbolic sizes in rangeify.array_api")
     if any(not 0 <= s < 2**63 for s in sizes):
         raise ShapeError(f"negative or too large size in {sizes}")
     return sizes
 
 
 def _on(device: Any) -> None:
-    if device not in (None, DEFAULT_DEVICE):
+    if not is_default(device):
         raise UnsupportedError(f"creation on device {device!r}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from rangeify.array_api import dtypes
-from rangeify.array_api.array import MAX_DIMENSIONS
+from rangeify.array_api.array import MAX_DIMENSIONS, is_default
 from rangeify.errors import UnsupportedError
 from rangeify.storage import DEFAULT_DEVICE
 from uopgraph import DType
@@ -45,7 +45,7 @@ class NamespaceInfo:
 
 
 def _known(device: Any) -> None:
-    if device not in (None, DEFAULT_DEVICE):
+    if not is_default(device):
         raise UnsupportedError(f"device {device!r}")
 
 

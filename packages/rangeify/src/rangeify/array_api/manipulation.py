@@ -28,7 +28,7 @@ class AxisError(ShapeError, IndexError):
 
 def axes_of(axis: int | Sequence[int] | None, ndim: int, function: str) -> tuple[int, ...]:
     """Distinct axes in order; all for None."""
-    listed = range(ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    listed = range(ndim) if axis is None else tuple(axis) if isinstance(axis, Sequence) else (axis,)
     found = [axis_of(a, ndim, function) for a in listed]
     if len(set(found)) != len(found):
         raise ShapeError(f"{function}: axis named twice in {tuple(listed)}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from rangeify.errors import ConstantError, UnsupportedError
+from rangeify.errors import ArgumentError, ConstantError, UnsupportedError
 from rangeify.storage import Array, numpy_dtype
 from uopgraph import DType, Ops, UOp, dtypes
 
@@ -149,7 +149,12 @@ def apply(node: UOp, operands: list[Array]) -> Array:
     function = FUNCTIONS.get(node.op)
     if function is None:
         raise UnsupportedError(f"execution of {node.op.name}")
-    return np.asarray(function(*operands)).astype(target, copy=False)
+    try:
+        return np.asarray(function(*operands)).astype(target, copy=False)
+    except ValueError:
+        if node.op is not Ops.POW:
+            raise
+        raise ArgumentError("an integer to the power of a negative one") from None
 
 
 def constant(node: UOp) -> Array:
