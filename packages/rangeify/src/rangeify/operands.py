@@ -23,6 +23,7 @@ from uopgraph.movement_sugar import flatten_args
 
 DTypeLike: TypeAlias = DType | str | npt.DTypeLike
 
+_NUMBERS: Final = (bool, int, float)
 #: What NumPy makes of nested lists of Python numbers, and what they are here.
 _DEFAULTS: Final = {np.dtype(np.int64): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.float32)}
 
@@ -62,7 +63,7 @@ def as_node(value: Any, dtype: DType | None, device: str | None) -> UOp:
     """
     if isinstance(value, Valued):
         value = value.uop
-    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+    if isinstance(value, _NUMBERS) and not isinstance(value, np.generic):
         return UOp.const(value, dtype)
     if not isinstance(value, UOp):
         array = storage.as_array(value)
@@ -110,9 +111,12 @@ def whole_number(value: Any) -> int:
         raise ArgumentError(f"{value} is no integer") from None
 
 
+_OPERANDS: Final = (Valued, *_NUMBERS, np.ndarray, np.generic)
+
+
 def is_operand(value: object) -> bool:
     """Whether a value can stand beside a Tensor in an operator."""
-    return isinstance(value, Valued | bool | int | float | np.ndarray | np.generic)
+    return isinstance(value, _OPERANDS)
 
 
 def operand(value: Any, device: Any = None) -> UOp:

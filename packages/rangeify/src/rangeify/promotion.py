@@ -32,5 +32,9 @@ def convert(node: UOp, dtype: DType) -> UOp:
 
 def promote(*nodes: UOp) -> tuple[UOp, ...]:
     """The nodes converted to their common dtype."""
-    dtype = common_dtype(*nodes)
-    return tuple(convert(n, dtype) for n in nodes)
+    dtype = nodes[0].dtype
+    for n in nodes:
+        if n.dtype is not dtype:
+            dtype = common_dtype(*nodes)
+            break
+    return tuple([n if n.dtype is dtype else convert(n, dtype) for n in nodes])

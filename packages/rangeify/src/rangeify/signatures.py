@@ -124,15 +124,32 @@ def _text(hint: Any) -> str:
     return "None" if hint is type(None) else getattr(hint, "__name__", str(hint))
 
 
+def _depends_on_type(fit: _Fit) -> bool:
+    """Whether a value's type alone tells if it fits as it is."""
+    if isinstance(fit, functools.partial):
+        if fit.func is _either:
+            return all(map(_depends_on_type, fit.args[0]))
+        return fit.func is _instance
+    return fit is _integer or fit is _number
+
+
 @attrs.frozen
 class _Parameter:
+    """``by_type``: whether a value's type alone tells if it fits as it is; ``known``: the types that have
+    been met of which all values do."""
+
     name: str
     expected: str
     fit: _Fit
+    by_type: bool
+    known: set[type] = attrs.field(factory=set, eq=False)
 
     def read(self, function: str, value: Any) -> Any:
         try:
-            return self.fit(value)
+            plain = self.fit(value)
+            if plain is value and self.by_type:
+                self.known.add(type(value))
+            return plain
         except _Misfit:
             given = repr(value) if isinstance(value, list | tuple | str | dict) else type(value).__name__
             got = given if len(given) <= 60 else f"{given[:57]}..."
@@ -155,7 +172,7 @@ def _signature(function: Callable[..., Any]) -> _Signature | None:
     rest, names = None, {}
     for name, parameter in inspect.signature(function).parameters.items():
         fit = _fit(hints[name]) if name in hints else None
-        declared = None if fit is None else _Parameter(name, _text(hints[name]), fit)
+        declared = None if fit is None else _Parameter(name, _text(hints[name]), fit, _depends_on_type(fit))
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest = declared
         elif parameter.kind is not parameter.KEYWORD_ONLY and parameter.kind is not parameter.VAR_KEYWORD:
@@ -169,9 +186,14 @@ def _read(
     function: str, signature: _Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Arguments in plain form. Their number is the function's own business."""
-    known = (*signature.positions, *(signature.rest,) * max(len(args) - len(signature.positions), 0))
-    plain = [a if p is None else p.read(function, a) for p, a in zip(known, args, strict=False)]
-    named = {
+    expected, more = signature.positions, len(args) - len(signature.positions)
+    if more > 0:
+        expected += (signature.rest,) * more
+    plain = [
+        a if p is None or type(a) in p.known else p.read(function, a)
+        for p, a in zip(expected, args, strict=False)
+    ]
+    named = kwargs and {
         k: signature.names[k].read(function, v) if k in signature.names else v for k, v in kwargs.items()
     }
     return plain, named

@@ -21,6 +21,10 @@ from uopgraph.movement_sugar import MovementSugar, same_size, shown, sint
 from uopgraph.operators import Operators
 from uopgraph.ops import GroupOp, Ops
 
+#: Names of their own: reading a member of an Enum is slow.
+_CONST, _STACK = Ops.CONST, Ops.STACK
+_RESHAPE, _EXPAND, _PERMUTE, _FLIP = Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP
+
 #: Numbers for storage that is built without one. The only counter of the package.
 _slots: Final = itertools.count()
 
@@ -70,14 +74,14 @@ class Builders(Operators, MovementSugar):
         """A CONST of `dtype` (default: the Python value's: bool, weakint, weakfloat). A tuple gives a STACK
         of constants, a node is cast, Invalid always is a bool."""
         if type(value) is int and dtype is None:
-            return cls(Ops.CONST, dtypes.weakint, (), value)
+            return cls(_CONST, dtypes.weakint, (), value)
         if isinstance(value, cls):
             return value if dtype is None else value.cast(dtype)
         if isinstance(value, tuple):
-            return cls(Ops.STACK, None, tuple(cls.const(v, dtype) for v in value))
+            return cls(_STACK, None, tuple(cls.const(v, dtype) for v in value))
         if isinstance(value, InvalidType):
-            return cls(Ops.CONST, dtypes.bool, (), Invalid)
-        return cls(Ops.CONST, dtypes.from_py(value) if dtype is None else dtype, (), value)
+            return cls(_CONST, dtypes.bool, (), Invalid)
+        return cls(_CONST, dtypes.from_py(value) if dtype is None else dtype, (), value)
 
     @classmethod
     def invalid(cls) -> Self:
@@ -149,8 +153,8 @@ class Builders(Operators, MovementSugar):
     @classmethod
     def shape_arg(cls, shape: Sequence[Any]) -> Self:
         """A shape as one node: a single value for one entry, else a STACK."""
-        nodes = tuple(cls.const(d) for d in shape)
-        return nodes[0] if len(nodes) == 1 else cls(Ops.STACK, None, nodes)
+        nodes = tuple([cls.const(d) for d in shape])
+        return nodes[0] if len(nodes) == 1 else cls(_STACK, None, nodes)
 
     # operators -----------------------------------------------------------------------------------
 
@@ -265,12 +269,12 @@ class Builders(Operators, MovementSugar):
 
     def movement(self, op: Ops, arg: tuple[Any, ...]) -> Self:
         cls, shape = type(self), self.shape
-        if op in (Ops.PERMUTE, Ops.FLIP):
-            if arg == (tuple(range(len(shape))) if op is Ops.PERMUTE else (False,) * len(shape)):
+        if op is _PERMUTE or op is _FLIP:
+            if arg == (tuple(range(len(shape))) if op is _PERMUTE else (False,) * len(shape)):
                 return self
             node = cls(op, None, (self,), arg)
-        elif op in (Ops.RESHAPE, Ops.EXPAND):
-            if (op is Ops.EXPAND and not arg) or (op is Ops.RESHAPE and _same_shape(arg, shape)):
+        elif op is _RESHAPE or op is _EXPAND:
+            if (op is _EXPAND and not arg) or (op is _RESHAPE and _same_shape(arg, shape)):
                 return self
             node = cls(op, None, (self, cls.shape_arg(arg)))
         elif op in (Ops.PAD, Ops.SHRINK):
@@ -350,7 +354,7 @@ class Builders(Operators, MovementSugar):
         if moved:
             rest = [i for i in range(len(shape)) if i not in moved]
             node = type(self)(Ops.REDUCE, None, (self.permute((*moved, *rest)),), (op, len(moved)))
-        return node.reshape(tuple(s for i, s in enumerate(shape) if i not in chosen))
+        return node.reshape(tuple([s for i, s in enumerate(shape) if i not in chosen]))
 
     def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool) -> Self:
         listed = range(self.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
@@ -596,21 +600,21 @@ class Builders(Operators, MovementSugar):
 
 
 def _same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return len(a) == len(b) and all(same_size(x, y) for x, y in zip(a, b, strict=True))
+    return tuple(a) == tuple(b)  # nodes are equal to themselves only
 
 
 def broadcast_shape(op: str, *shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Right-aligned broadcasting: a dimension of 1 meets anything. Raises :class:`BroadcastError`."""
-    if all(s == shapes[0] for s in shapes):
+    if shapes.count(shapes[0]) == len(shapes):
         return tuple(shapes[0])
-    rank = max(len(s) for s in shapes)
+    rank = max([len(s) for s in shapes])
     out: list[Any] = []
-    for dims in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
+    for dims in zip(*[(1,) * (rank - len(s)) + tuple(s) for s in shapes], strict=True):
         wide: Any = 1
         for d in dims:
-            if same_size(d, 1) or same_size(d, wide):
+            if d == 1 or d == wide:  # nodes are equal to themselves only
                 continue
-            if not same_size(wide, 1):
+            if wide != 1:
                 raise BroadcastError(op, f"shapes {' and '.join(map(shown, shapes))} do not broadcast")
             wide = d
         out.append(wide)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from uopgraph.args import ParamArg
@@ -23,6 +24,7 @@ PROMOTED: Final = (GroupOp.Binary - GroupOp.Shift - GroupOp.Comparison) | {Ops.M
 VOID: Final = frozenset(
     {Ops.TUPLE, Ops.LINEAR, Ops.CUSTOM_FUNCTION, Ops.SINK, Ops.GROUP, Ops.END, Ops.STORE, Ops.REWRITE_ERROR}
 )
+_CONST: Final = Ops.CONST  # reading a member of an Enum is slow
 #: Operations whose dtype cannot be derived and must be given.
 GIVEN: Final = frozenset({Ops.CUSTOM, Ops.CUSTOMI, Ops.NOOP, Ops.INS})
 
@@ -34,14 +36,15 @@ def dtype_from_uop(op: Ops, src: tuple[UOp, ...], arg: Any) -> DType | None:
     """
     if op in PROMOTED:
         first = src[0].dtype
-        if all(s.dtype is first for s in src):
-            return first
-        return least_upper_dtype(*(s.dtype for s in src))
+        for s in src:
+            if s.dtype is not first:
+                return least_upper_dtype(*[s.dtype for s in src])
+        return first
     if op in FIRST:
         if op in GroupOp.Shift and not all(s.dtype.is_int for s in src):
             raise DTypeError(f"{op.name} needs integers, got {[s.dtype.name for s in src]}")
         return src[0].dtype
-    if op is Ops.CONST:
+    if op is _CONST:
         return dtypes.from_py(arg)
     if op in GroupOp.Comparison:
         return dtypes.bool
@@ -82,6 +85,14 @@ def _element(tuple_or_call: UOp, index: int) -> UOp:
     if body.op is not Ops.TUPLE or not isinstance(index, int) or not 0 <= index < len(body.src):
         raise DTypeError(f"GETTUPLE {index!r} of {body.op.name} with {len(body.src)} sources")
     return body.src[index]
+
+
+#: The least and greatest number of sources of every operation that can be built.
+LIMITS: Final = {
+    op: (least, sys.maxsize if most is None else most)
+    for op in GroupOp.All - GroupOp.OutOfScope
+    for least, most in (ARITY.get(op, (0, None)),)
+}
 
 
 def check_sources(op: Ops, src: tuple[UOp, ...]) -> None:

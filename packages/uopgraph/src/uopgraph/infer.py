@@ -24,15 +24,19 @@ _OWN_DEVICE = GroupOp.Defines | {
     *(Ops.STAGE, Ops.COPY, Ops.ALLREDUCE, Ops.AFTER, Ops.MSELECT, Ops.MSTACK, Ops.GETTUPLE)
 }
 _CLOSING = frozenset({Ops.STAGE, Ops.REDUCE, Ops.END, Ops.CALL, Ops.UNSHARD})
-_CONST, _RANGE, _AFTER = Ops.CONST, Ops.RANGE, Ops.AFTER  # reading a member of an Enum is slow
+#: Names of their own: reading a member of an Enum is slow.
+_CONST, _RANGE, _AFTER, _STACK = Ops.CONST, Ops.RANGE, Ops.AFTER, Ops.STACK
+_RESHAPE, _PERMUTE, _REDUCE = Ops.RESHAPE, Ops.PERMUTE, Ops.REDUCE
 
 
 def as_shape(node: UOp) -> tuple[sint, ...]:
     """A shape argument (one value, or a STACK of them) as Python ints and simplified expressions."""
-    return tuple(_dim(n) for n in (node.src if node.op is Ops.STACK else (node,)))
+    return tuple([_dim(n) for n in (node.src if node.op is _STACK else (node,))])
 
 
 def _dim(node: UOp) -> sint:
+    if node.op is _CONST and type(node.arg) is int:
+        return node.arg
     if node.op is not _CONST:
         node = node.simplify()
     return node.arg if node.op is _CONST and isinstance(node.arg, int) else node
@@ -45,6 +49,8 @@ def simplified(dim: sint) -> sint:
 
 def movement_arg(node: UOp) -> Any:
     """The decoded argument of a movement operation."""
+    if node.op is _PERMUTE:
+        return node.arg
     match node.op:
         case Ops.RESHAPE | Ops.EXPAND:
             return as_shape(node.src[1])
@@ -76,9 +82,8 @@ def shape_of(node: UOp) -> tuple[sint, ...] | None:
         return ()
     if op in GroupOp.Broadcastable:
         shapes = [s.shape for s in node.src]
-        first = shapes[0]
-        if all(s == first for s in shapes):
-            return first
+        if len(shapes) == 2 and shapes[0] == shapes[1]:
+            return shapes[0]
         return broadcast_shape(op.name, *shapes)
     if op in _LIKE_FIRST:
         return node.src[0].shape_or_none
@@ -86,16 +91,16 @@ def shape_of(node: UOp) -> tuple[sint, ...] | None:
         return _movement_shape(node)
     if op in _SHAPELESS:
         return None
+    if op is _STACK:
+        return (len(node.src), *node.src[0].shape) if node.src else ()
+    if op is _REDUCE:
+        shape, n = node.src[0].shape, node.arg[1]
+        if n > len(shape):
+            raise ShapeError("REDUCE", f"{n} leading axes of shape {shape}")
+        return shape[n:]
     match op:
         case Ops.BUFFER | Ops.ALLOC | Ops.PARAM:
             return None if node.src[0].op is Ops.NOOP else as_shape(node.src[0])
-        case Ops.STACK:
-            return (len(node.src), *node.src[0].shape) if node.src else ()
-        case Ops.REDUCE:
-            shape, n = node.src[0].shape, node.arg[1]
-            if n > len(shape):
-                raise ShapeError("REDUCE", f"{n} leading axes of shape {shape}")
-            return shape[n:]
         case Ops.INDEX:
             base, idx = node.src[0].shape, node.src[1:]
             if len(idx) > len(base):
@@ -165,26 +170,34 @@ def _element_shape(node: UOp) -> tuple[sint, ...] | None:
     return tuple(out)
 
 
+def _has_negative(dims: tuple[sint, ...]) -> bool:
+    """Whether a size is provably below 0."""
+    for d in dims:  # noqa: SIM110  (hot)
+        if (not isinstance(d, int) or d < 0) and _never(UOp.const(d) > -1):
+            return True
+    return False
+
+
 def _movement_shape(node: UOp) -> tuple[sint, ...]:
     shape, op = node.src[0].shape, node.op
     arg = movement_arg(node)
-    if op is Ops.RESHAPE:
-        if any(_never(UOp.const(d) > -1) for d in arg if not isinstance(d, int) or d < 0):
+    if op is _RESHAPE:
+        if _has_negative(arg):
             raise ShapeError("RESHAPE", f"negative size in {shown(arg)}")
         old, new = simplified(product(shape)), simplified(product(arg))
         if not same_size(old, new) and _never(UOp.const(old).eq(new)):
             raise ShapeError("RESHAPE", f"{shown(shape)} has {old} elements, {shown(arg)} has {new}")
         return tuple(arg)
     if op is Ops.EXPAND:
-        if any(_never(UOp.const(d) > -1) for d in arg if not isinstance(d, int) or d < 0):
+        if _has_negative(arg):
             raise ShapeError("EXPAND", f"negative size in {shown(arg)}")
         return (*arg, *shape)
     if len(arg) != len(shape):
         raise ShapeError(op.name, f"{len(arg)} entries for {len(shape)} dimensions")
-    if op is Ops.PERMUTE:
+    if op is _PERMUTE:
         if sorted(arg) != list(range(len(shape))):
             raise ShapeError("PERMUTE", f"{arg} is no permutation of {len(shape)} axes")
-        return tuple(shape[i] for i in arg)
+        return tuple([shape[i] for i in arg])
     if op is Ops.FLIP:
         if not all(isinstance(f, bool) for f in arg):
             raise ShapeError("FLIP", f"{arg} must be bools")

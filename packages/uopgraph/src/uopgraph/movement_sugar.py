@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 sint: TypeAlias = "int | UOp"
 
 _BOUND: Final = (int, type(None))
+_RESHAPE, _PERMUTE = Ops.RESHAPE, Ops.PERMUTE  # reading a member of an Enum is slow
+_ONLY_INT: Final = frozenset({int})
 
 
 def flatten_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -58,8 +60,15 @@ def _is_integer(value: Any) -> bool:
     return True
 
 
+def are_ints(values: Sequence[Any]) -> bool:
+    """Whether all values are Python ints and nothing more special: nearly all shapes."""
+    return _ONLY_INT.issuperset(map(type, values))
+
+
 def sizes(op: str, values: Sequence[Any]) -> tuple[Any, ...]:
     """Dimensions that were given; raises :class:`ShapeError` for what is none."""
+    if are_ints(values):
+        return tuple(values)
     for v in values:
         if not is_size(v):
             raise ShapeError(op, f"a size must be an integer, got {v!r}")
@@ -87,6 +96,8 @@ def same_size(a: sint, b: sint) -> bool:
 
 def product(dims: Sequence[sint]) -> sint:
     """The product of `dims`; 1 for none. Python ints are multiplied apart from symbolic factors."""
+    if are_ints(dims):
+        return math.prod(dims)
     total: sint = math.prod(d for d in dims if isinstance(d, int))
     for d in dims:
         if not isinstance(d, int):
@@ -117,7 +128,7 @@ class MovementSugar:
         return product(self.shape)
 
     def _axis(self, axis: int, extra: int = 0) -> int:
-        n = self.ndim + extra
+        n = len(self.shape) + extra
         if not isinstance(axis, int):
             if not _is_integer(axis):
                 raise ShapeError("axis", f"an axis is an integer, not {axis!r}")
@@ -129,7 +140,7 @@ class MovementSugar:
     def reshape(self, *shape: Any) -> Self:
         """The same elements in row-major order under another shape; one entry may be -1."""
         new = list(sizes("RESHAPE", flatten_args(shape)))
-        unknown = [i for i, d in enumerate(new) if isinstance(d, int) and d == -1]
+        unknown = [i for i, d in enumerate(new) if isinstance(d, int) and d == -1] if -1 in new else []
         if len(unknown) > 1:
             raise ShapeError("RESHAPE", f"only one dimension may be -1, got {shown(new)}")
         if unknown:
@@ -140,12 +151,14 @@ class MovementSugar:
                 new[unknown[0]] = total // rest
             else:
                 new[unknown[0]] = total // rest
-        return self.movement(Ops.RESHAPE, tuple(new))
+        return self.movement(_RESHAPE, tuple(new))
 
     def permute(self, *order: Any) -> Self:
         """Reorder the axes: axis i of the result is axis ``order[i]`` of self."""
         axes = flatten_args(order)
-        return self.movement(Ops.PERMUTE, tuple(self._axis(a) for a in axes))
+        if are_ints(axes) and sorted(axes) == list(range(len(self.shape))):
+            return self.movement(_PERMUTE, axes)
+        return self.movement(_PERMUTE, tuple([self._axis(a) for a in axes]))
 
     def transpose(self, first: int = -2, second: int = -1) -> Self:
         """Swap two axes."""

@@ -21,7 +21,7 @@ import attrs
 from uopgraph.args import AddrSpace, Device
 from uopgraph.builders import Builders
 from uopgraph.dtype import ConstFloat, ConstValue, DType, Invalid, as_const, dtypes
-from uopgraph.dtype_rules import check_sources, derive_dtype
+from uopgraph.dtype_rules import LIMITS, check_sources, derive_dtype
 from uopgraph.errors import BoundError, SpecError, UnsupportedError
 from uopgraph.movement_sugar import sint
 from uopgraph.ops import GroupOp, Ops
@@ -109,26 +109,19 @@ def derived(name: str) -> Callable[[Callable[[UOp], _R]], Callable[[UOp], _R]]:
 
 def _fill(root: UOp, name: str) -> Any:
     rule = _rules[name]
-    for s in root.src:
-        if name not in s._cache:
-            break
-    else:  # the common case: graphs are built from the sources up
-        found = root._cache[name] = rule(root)
-        return found
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if name in node._cache:
-            stack.pop()
-            continue
-        missing = [s for s in node.src if name not in s._cache]
-        if missing:
-            missing.reverse()
-            stack += missing
-            continue
-        stack.pop()
-        node._cache[name] = rule(node)
-    return root._cache[name]
+    stack: list[tuple[UOp, Iterator[UOp]]] = []
+    node, sources = root, iter(root.src)
+    while True:
+        for s in sources:
+            if name not in s._cache:
+                stack.append((node, sources))
+                node, sources = s, iter(s.src)
+                break
+        else:
+            found = node._cache[name] = rule(node)
+            if not stack:
+                return found
+            node, sources = stack.pop()
 
 
 class _Interning(type):
@@ -158,9 +151,11 @@ class _Interning(type):
 
 def _create(key: _Key) -> UOp:
     op, dtype, src, arg, tag = key
-    if op in GroupOp.OutOfScope:
+    limits = LIMITS.get(op)
+    if limits is None:
         raise UnsupportedError(f"operation {op.name} (program stage)")
-    check_sources(op, src)
+    if not limits[0] <= len(src) <= limits[1]:
+        check_sources(op, src)
     node = object.__new__(UOp)
     _set_op(node, op)
     _set_dtype(node, dtype)
