@@ -334,6 +334,30 @@ def test_a_mask_from_indices() -> None:
     assert found.ok, found.first
 
 
+@pytest.mark.parametrize("device", DEVICES if SWEEPS else DEVICES[1:2])
+def test_rows_that_move_in_place(device: str) -> None:
+    """By way of the scratchpad, as the refusal of the direct way says."""
+    shape, rows = (24, 40), (22, 40)
+    body = [
+        view("av", "a", shape),
+        view("kv", "k", rows).replace("HBM", "L1").replace("<global>", "<ct_local>"),
+        tile("at", "av", "0, 0", shape, rows),
+        tile("kt", "kv", "0, 0", rows, rows),
+        tile("bt", "av", "2, 0", shape, rows),
+        load("x", "at", rows),
+        store("x", "kt", rows),
+        load("y", "kt", rows),
+        store("y", "bt", rows),
+    ]
+    lines = ["%k = arith.constant 0 : index", *body]
+    module = ktir.parse(function("%a: index", lines, [1]))
+    assert "ct_local" in ktir.print_module(module)
+    agrees(module, device, [{}])
+    direct = function("%a: index", [*body[:1], body[2], body[4], body[5], store("x", "bt", rows)], [1])
+    with pytest.raises(dfsched.UnsupportedKernel, match="store to other memory first"):
+        dfsched.compile(ktir.parse(direct), device)
+
+
 def whole(shape: Sequence[int]) -> ktir.Module:
     """exp of one array by one tile."""
     zeros = ", ".join(["0"] * len(shape))

@@ -320,3 +320,41 @@ def test_what_is_only_compared_needs_no_bounds(body: str, ends: tuple[str, ...])
     text = ktir.print_module(new)
     found = re.findall(r"arith\.(m\w+) %\w+, %c([-\w]+) : index", text)
     assert tuple(f"{op} {end}" for op, end in found) == ends
+
+
+WIDE = {
+    "arithmetic and a comparison": (
+        "%k = arith.muli %w, %c3 : i64\n%p = arith.addi %k, %w : i64\n%c = arith.cmpi slt, %p, %c99 : i64",
+        True,
+    ),
+    "a selection and a narrower type": (
+        "%q = arith.cmpi sge, %w, %c3 : i64\n%p = arith.select %q, %w, %c3 : i64\n"
+        "%t = arith.trunci %p : i64 to i32\n%z = arith.constant 4 : i32\n%c = arith.cmpi eq, %t, %z : i32",
+        True,
+    ),
+    "there and back": (
+        "%p = arith.addi %w, %c3 : i64\n%i = arith.index_cast %p : i64 to index\n%c = arith.cmpi sle, %i, %j : index",
+        True,
+    ),
+    "bits": ("%p = arith.shli %w, %c3 : i64\n%c = arith.cmpi slt, %p, %c99 : i64", False),
+    "more than 32 bits": ("%p = arith.muli %w, %big : i64\n%c = arith.cmpi slt, %p, %c99 : i64", None),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_positions_in_i64_are_narrow_too(name: str) -> None:
+    """Where they are computed of indices in ways that a narrow type can follow, and stay in its range."""
+    body, narrows = WIDE[name]
+    head = (
+        "%c3 = arith.constant 3 : i64\n%c99 = arith.constant 99 : i64\n%big = arith.constant 4294967296 : i64\n"
+        "%w = arith.index_cast %j : index to i64\n"
+    )
+    module = ktir.parse(COMPARED.format(body=head + body))
+    context = PassContext(dfsched.load_architecture("spyre"))
+    if narrows is None:
+        with pytest.raises(dfsched.UnsupportedKernel, match="nothing bounds it to 32 bits"):
+            narrow_index_lanes.run(module, context)
+        return
+    new = narrow_index_lanes.run(module, context)
+    ktir.verify(new)
+    assert ("i64" not in ktir.print_module(new)) == narrows

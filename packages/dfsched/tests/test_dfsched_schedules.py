@@ -245,10 +245,14 @@ def test_in_place_in_another_order_is_refused() -> None:
         view("va", "%a", (8, 72)) + tile("p", "va", (8, 72), "%c0, %c0", (2, 72))
         + tile("u", "va", (8, 72), "%c1, %c0", (2, 72)) + load("x", "p", (2, 72)) + store("x", "u", (2, 72))
     )  # fmt: skip
-    with pytest.raises(dfsched.UnsupportedKernel, match="also reads in another order"):
+    with pytest.raises(dfsched.UnsupportedKernel, match="also reads in another order") as caught:
         dfsched.compile(
             ktir.parse(kernel("%a: index", "[1]", body)), "sample", dfsched.Options(emit="schedule")
         )
+    (diagnostic,) = caught.value.diagnostics
+    (note,) = diagnostic.notes
+    assert note.message == "it is read here"
+    assert diagnostic.location.line == note.location.line + 1
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -395,10 +399,16 @@ def test_types_that_the_device_does_not_compute() -> None:
         view("va", "%a", (2, 8), "f64") + tile("p", "va", (2, 8), "%c0, %c0", (2, 8), "f64")
         + load("x", "p", (2, 8), "f64") + "%y = arith.addf %x, %x : tensor<2x8xf64>\n" + store("y", "p", (2, 8), "f64")
     )  # fmt: skip
-    with pytest.raises(dfsched.UnsupportedKernel, match="SFU does not compute on f64"):
+    with pytest.raises(dfsched.UnsupportedKernel, match="SFU does not compute on f64") as caught:
         dfsched.compile(
             ktir.parse(kernel("%a: index", "[1]", body)), "sample", dfsched.Options(emit="schedule")
         )
+    (diagnostic,) = caught.value.diagnostics
+    (note,) = diagnostic.notes
+    assert note.message.startswith("it computes on ")
+    names = note.message.removeprefix("it computes on ").split(", ")
+    assert {"f16", "f32", "i32"} <= set(names)
+    assert "f64" not in names
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,13 @@ from dfsched.passes.build import Emitter
 from dfsched.passes.compute_groups import check_order, compute_groups
 from dfsched.passes.errors import Findings, ScheduleError, UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions, clone_all
-from dfsched.passes.memory_accesses import are_disjoint, may_alias, tile_of
+from dfsched.passes.memory_accesses import are_disjoint, may_alias, overwritten, tile_of
 from dfsched.passes.pinned_ranges import counts_bytes
 from dfsched.passes.pipeline_parts import allocations, element_of, place_of, scalar_types
 from dfsched.passes.slab_nests import is_slab_group, slab_nests
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, TileAddresses, memory_attribute
-from dfsched.passes.vector_lanes import shift_indices
+from dfsched.passes.vector_lanes import check_lanes, shift_indices
 from dfsched.vector_tiling import Box, reference_tile, vector_boxes
 from ktir.affine import AffineMap, Const, Dim
 from ktir.attributes import AffineMapAttr, ArrayAttr, StringAttr
@@ -266,14 +266,8 @@ class _Builder:
                 if (load, map) not in operands:
                     operands[load, map] = _Operand(load, map, addresses(tile_of(load, self.definitions)))
         ordered = sorted(operands.values(), key=lambda operand: order[operand.load])
-        unit = self.context.architecture.compute_unit
-        assert unit is not None
         types = dict.fromkeys(t for output in outputs for t in scalar_types(output.generic))
-        for type in types:
-            if self.context.architecture.lanes(type) == 0:
-                raise UnsupportedKernel.at(
-                    outputs[0].generic.location, f"{kind_text(unit.kind)} does not compute on {type}"
-                )
+        check_lanes(types, self.context.architecture, outputs[0].generic.location)
         lanes = self.context.architecture.vector_length(types)
         return _Nest(ordered, outputs, extents, lanes, stores[0].location)
 
@@ -309,10 +303,7 @@ class _Builder:
                     )
                 same = _is_in_place(operand.map, nest.extents)
                 if read.access != written.access or not same or written.overlaps:
-                    raise UnsupportedKernel.at(
-                        output.store.location,
-                        "the compute group overwrites memory that it also reads in another order",
-                    )
+                    raise overwritten(operand.load, output.store)
         for position, output in enumerate(nest.outputs):
             for other in nest.outputs[:position]:
                 a, b = place_of(other.store, self.definitions), place_of(output.store, self.definitions)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from dfsched.passes.errors import ScheduleError
+from dfsched.passes.errors import ScheduleError, UnsupportedKernel
 from dfsched.passes.index_arithmetic import expand, expand_subscripts
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.subscripts import Subscripts
 from ktir.affine import Const, Dim, SetTooLargeError, UnboundedSetError, linear
 from ktir.attribute import Attribute
 from ktir.dialects import ktdp
+from ktir.errors import Diagnostic, Note
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, bit_width
 
@@ -24,6 +25,7 @@ __all__ = [
     "conflict",
     "is_injective",
     "may_alias",
+    "overwritten",
     "root_of",
     "tile_of",
     "view_of",
@@ -53,6 +55,20 @@ def accesses(op: Operation) -> Iterator[MemoryOp]:
     for inner in op.walk():
         if isinstance(inner, MemoryOp):
             yield inner
+
+
+def overwritten(load: ktdp.Load, store: ktdp.Store) -> UnsupportedKernel:
+    """Why a group that stores where it also loads cannot run in vectors or slabs, one after another."""
+    return UnsupportedKernel(
+        (
+            Diagnostic(
+                "the compute group overwrites memory that it also reads in another order; store to other "
+                "memory first, for example a view of the scratchpad",
+                store.location,
+                notes=(Note("it is read here", load.location),),
+            ),
+        )
+    )
 
 
 def tile_of(op: MemoryOp, definitions: Definitions) -> ktdp.ConstructAccessTile:

@@ -5,7 +5,8 @@ a loop variable from outside, arithmetic on them) has 64 bits, which no vector u
 bodies in which each `linalg.index` is followed by one `arith.index_cast` to the narrowest integer type
 (of 16 and 32 bits) that the compute unit has lanes for and in which no value of the body can overflow; all
 other operations work on that type. Values from outside are cast in front of the generic; one that nothing
-bounds (an argument) and that is only compared is first brought to where no comparison notices it.
+bounds (an argument) and that is only compared is first brought to where no comparison notices it. Positions
+that the body computes of indices in i64 are indices, too.
 
 Before::
 
@@ -42,6 +43,7 @@ from dfsched.passes.fusion import captures
 from dfsched.passes.generics import loop_extents, rewrite_generics
 from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions, post_order
+from dfsched.passes.wide_positions import with_index_positions
 from ktir.attributes import IntegerAttr
 from ktir.dialects import arith, ktdp, linalg, scf
 from ktir.dialects.builtin import Module
@@ -64,7 +66,9 @@ def run(module: Module, context: PassContext) -> Module:
         return module
     definitions = Definitions(module)
     return rewrite_generics(
-        module, _has_indices, lambda op: _Narrowing(op, definitions, context.architecture).result()
+        module,
+        _has_indices,
+        lambda op: _Narrowing(with_index_positions(op), definitions, context.architecture).result(),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, field
 
-from dfsched.architecture import Architecture, kind_text
+from dfsched.architecture import Architecture
 from dfsched.dialects.ktdf import (
     LoopKind,
 )
@@ -24,11 +24,12 @@ from dfsched.passes.errors import UnsupportedKernel
 from dfsched.passes.generics import loop_extents
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.loop_alignment import Alignment, Axis
-from dfsched.passes.memory_accesses import are_disjoint, may_alias
+from dfsched.passes.memory_accesses import are_disjoint, may_alias, overwritten
 from dfsched.passes.pipeline_parts import place_of, scalar_types
 from dfsched.passes.slab_pipelines import Part, SlabPipeline
 from dfsched.passes.slab_shapes import collapsed
 from dfsched.passes.tile_addresses import TileAddresses
+from dfsched.passes.vector_lanes import check_lanes
 from ktir.affine import AffineMap, Const, Dim
 from ktir.dialects import ktdp, linalg, tensor
 from ktir.ir import BlockArgument, Operation
@@ -105,14 +106,8 @@ class SlabNest:
         return self.context.architecture
 
     def _lanes(self) -> int:
-        unit = self.architecture.compute_unit
-        assert unit is not None
         types = dict.fromkeys(type for op in self.generics for type in scalar_types(op))
-        for type in types:
-            if self.architecture.lanes(type) == 0:
-                raise UnsupportedKernel.at(
-                    self.generics[0].location, f"{kind_text(unit.kind)} does not compute on {type}"
-                )
+        check_lanes(types, self.architecture, self.generics[0].location)
         return self.architecture.vector_length(types)
 
     # -- hazards
@@ -140,10 +135,7 @@ class SlabNest:
                         or written.overlaps
                         or not self._same_slabs(op, map, generic, out)
                     ):
-                        raise UnsupportedKernel.at(
-                            store.location,
-                            "the compute group overwrites memory that it also reads in another order",
-                        )
+                        raise overwritten(load, store)
             for other in self.stores[:number]:
                 a = place_of(other, self.definitions)
                 apart = are_disjoint(other, store, self.definitions)

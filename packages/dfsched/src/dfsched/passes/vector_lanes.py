@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from dfsched.architecture import Architecture, kind_text
 from dfsched.passes.build import Emitter
+from dfsched.passes.errors import UnsupportedKernel
 from ktir.attributes import DenseArrayAttr
 from ktir.dialects import arith, linalg
+from ktir.errors import Note
 from ktir.ir import Operation, Value
+from ktir.location import Location
+from ktir.types import Type
 
-__all__ = ["REASSOCIATED", "VECTOR", "shift_indices", "vector_of"]
+__all__ = ["REASSOCIATED", "VECTOR", "check_lanes", "shift_indices", "vector_of"]
 
 VECTOR = "ktdf.vector"
 """Attribute ``array<i64: loop, lanes>`` of a generic: vectors of so many lanes lie along that loop."""
 
 REASSOCIATED = "ktdf.reassociated"
 """Attribute of a reduction in the order of vectors: lane by lane, then over the lanes (readings, 16)."""
+
+
+def check_lanes(types: Iterable[Type], architecture: Architecture, location: Location) -> None:
+    """`UnsupportedKernel` for the first type that the compute unit has no lanes of, noting which it has."""
+    unit = architecture.compute_unit
+    assert unit is not None
+    for type in types:
+        if architecture.lanes(type) == 0:
+            simd = unit.features.simd
+            known = ", ".join(name for name, lanes in simd.lanes if lanes) if simd is not None else ""
+            raise UnsupportedKernel.at(
+                location,
+                f"{kind_text(unit.kind)} does not compute on {type}",
+                Note(f"it computes on {known or 'no type'}"),
+            )
 
 
 def vector_of(generic: linalg.Generic) -> tuple[int, int] | None:

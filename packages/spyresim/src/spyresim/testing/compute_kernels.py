@@ -482,6 +482,7 @@ def _indices() -> dict[str, str]:
             generic([], ("x", "%e", y.tensor(2), maps), [_PAR, _PAR], body),
         ],
     )
+    found["positions in i64"] = found["a range over tiles"].replace("i32", "i64")
     body = [
         "%i = linalg.index 0 : index",
         "%j = linalg.index 1 : index",
