@@ -147,6 +147,24 @@ def test_tables_that_are_too_long(body: str) -> None:
     assert diagnostic.location.line == 5
 
 
+@pytest.mark.parametrize(
+    "constant",
+    [
+        "dense<> : tensor<0xf16>",
+        "dense<[[], []]> : tensor<2x0xf16>",
+        "dense<[1, 2]> : tensor<2xi128>",
+        "dense<[1, 2]> : tensor<2xindex>",
+        "dense<[1, 2]> : vector<2xi32>",
+        "dense<7> : tensor<2xi32>",
+    ],
+)
+def test_what_is_no_table(constant: str) -> None:
+    """No elements, elements wider than a word, elements of no lanes: left as they are."""
+    assert not any(
+        isinstance(op, linalg.Generic) for op in generalized(f"%c = arith.constant {constant}").walk()
+    )
+
+
 def test_one_element_is_a_constant() -> None:
     stopped = dfsched.Options(stop_after=fuse_linalg.PASS.name)
     module = dfsched.compile(kernel(MOST_CHANGES + 2, "one"), "sample", stopped).passes[-1].module

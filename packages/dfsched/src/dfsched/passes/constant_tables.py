@@ -34,6 +34,9 @@ from ktir.types import I1, INDEX, FloatType, IntegerType, TensorType, Type
 
 __all__ = ["MOST_CHANGES", "element_at", "is_table", "of_table", "refusal"]
 
+WORD = 64
+"""Bits of the widest element."""
+
 MOST_CHANGES = 64
 """Places of one constant at which another value than before may start."""
 
@@ -74,7 +77,9 @@ def of_table(op: arith.Constant, dense: DenseElementsAttr) -> list[Operation] | 
 def is_table(dense: DenseElementsAttr) -> bool:
     """Whether a constant is a tensor of numbers that code can choose from."""
     type = dense.type
-    return isinstance(type, TensorType) and isinstance(type.element, FloatType | IntegerType)
+    if not isinstance(type, TensorType) or not isinstance(type.element, FloatType | IntegerType):
+        return False
+    return type.element.width <= WORD and 0 not in type.shape
 
 
 def element_at(dense: DenseElementsAttr, indices: Sequence[int]) -> Attribute:
@@ -87,7 +92,7 @@ def element_at(dense: DenseElementsAttr, indices: Sequence[int]) -> Attribute:
 def refusal(dense: DenseElementsAttr) -> str:
     """Why a constant is none that code computes."""
     if not is_table(dense):
-        return "constant tensors of index values are not supported; compute with i32"
+        return f"a constant of type {dense.type} is not supported; compute with i32"
     changes = len(_changes(_line(dense)[1]))
     return (
         f"the elements of this constant tensor change at {changes} places, at most {MOST_CHANGES} are "
