@@ -1,12 +1,12 @@
 """`split-transfers`: copies between memories that are no whole number of vectors.
 
 Takes expanded pipelines. A copy from memory to memory of more elements than a vector has goes in vectors
-along the innermost dimension, which both sides must have in multiples of the lanes; in one of the dimensions
-that it walks the sides may advance by different distances (dataflowir spec 3.7.1). Any other copy becomes
-loops over its dimensions. Rows go in as few pieces of one size as whole vectors would take, because a loop
-over equal pieces is one request to the memories, with one latency. Where equal pieces do not come out even,
-neighbours overlap: what two of them hold is written twice, with the same value. Where not even that fits the
-rows, whole vectors and a short one at the end are copies of their own.
+along the innermost dimension, which both sides must have in multiples of the lanes and walk by the same
+distances. Any other copy becomes loops over its dimensions, also where distances differ in one dimension only
+(dataflowir spec 3.7.1 takes that, but with a request a step). Rows go in as few pieces of one size as whole
+vectors would take, because a loop over equal pieces is one request to the memories, with one latency. Where
+equal pieces do not come out even, neighbours overlap: what two of them hold is written twice, with the same
+value. Where not even that fits the rows, whole vectors and a short one at the end are copies of their own.
 
 Before (64 lanes)::
 
@@ -109,7 +109,7 @@ def _split(op: Operation, context: PassContext, definitions: Definitions) -> lis
         return [op]
     if all(s[-1] % lanes == 0 for s in sizes):
         strides = [_strides(cell.value, definitions) for cell in (source, dest)]
-        if strides[0] is None or strides[1] is None or _differing(walks, lanes, strides[0], strides[1]) <= 1:
+        if strides[0] is None or strides[1] is None or not _differ(walks, lanes, strides[0], strides[1]):
             return [op]
     emitter = Emitter(op.location)
     _copies(op, walks, lanes, (Const(0),) * len(walks), (), emitter)
@@ -124,11 +124,11 @@ def _walks(source: Sequence[int], dest: Sequence[int]) -> list[Walk] | None:
     return [(a, b, n) for (a, n), (b, _) in zip(*wide, strict=True)]
 
 
-def _differing(walks: Sequence[Walk], lanes: int, source: Sequence[int], dest: Sequence[int]) -> int:
-    """How many of the dimensions that whole vectors walk advance by different distances on the two sides."""
+def _differ(walks: Sequence[Walk], lanes: int, source: Sequence[int], dest: Sequence[int]) -> bool:
+    """Whether a dimension that whole vectors walk advances by different distances on the two sides."""
     *outer, (a, b, extent) = walks
     walked = [*outer, (a, b, extent)] if extent > lanes else outer
-    return sum(source[a] != dest[b] for a, b, _ in walked)
+    return any(source[a] != dest[b] for a, b, _ in walked)
 
 
 def _strides(memory: Value, definitions: Definitions) -> tuple[int, ...] | None:
