@@ -492,7 +492,7 @@ def _indices() -> dict[str, str]:
         "linalg.yield %s : f16",
     ]
     for predicate in ("slt", "ult"):  # nothing bounds the argument %n
-        body = [
+        compared = [
             "%j = linalg.index 1 : index",
             "%zero16 = arith.constant 0.0 : f16",
             f"%c = arith.cmpi {predicate}, %j, %n : index",
@@ -502,7 +502,7 @@ def _indices() -> dict[str, str]:
         found[f"compared with an argument, {predicate}"] = kernel(
             {"x": x},
             {"y": x},
-            [empty, generic([("%x", t, maps)], ("y", "%e", t, maps), [_PAR, _PAR], body)],
+            [empty, generic([("%x", t, maps)], ("y", "%e", t, maps), [_PAR, _PAR], compared)],
             scalars=["%n: index"],
         )
     square, rows = Array((8, 72)), Array((8,))
