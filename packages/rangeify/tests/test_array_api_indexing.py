@@ -107,6 +107,14 @@ def test_whatever_is_an_index(kind: type) -> None:
     for key in ((kind(2), kind(1)), kind(1), slice(kind(0), kind(2)), (..., kind(3)), (slice(None), kind(0))):
         np.testing.assert_array_equal(np.asarray(a[key]), x[key])
         np.testing.assert_array_equal(np.asarray(a.tensor[key]), x[key])
+    one = xp.asarray(kind(1))
+    for place in (one, one + one - one):
+        np.testing.assert_array_equal(np.asarray(a[:, place]), x[:, 1])
+        np.testing.assert_array_equal(np.asarray(a[..., place, None]), x[..., 1, None])
+        np.testing.assert_array_equal(np.asarray(a[one:, place]), x[1:, 1])
+    b = xp.asarray(x)
+    b[:, one] = 0
+    assert np.asarray(b)[:, 1].tolist() == [0, 0, 0]
     if kind is not np.uint16:
         assert int(a[kind(-1), kind(-2)]) == 10
     with pytest.raises(IndexError, match="out of range"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from types import EllipsisType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -191,6 +192,7 @@ class Array:
 
     def __getitem__(self, key: Any, /) -> Array:
         """Integers, slices, None, Ellipsis; or integers and integer arrays only."""
+        key = _with_integers(key)
         arrays = _array_key(key, self.ndim)
         if arrays is not None:
             return Array.of(gather.read(self.node, arrays))
@@ -203,6 +205,7 @@ class Array:
         if isinstance(key, Array) and key.dtype is _d.bool:
             self._tensor[key.tensor] = Tensor(node)
             return
+        key = _with_integers(key)
         arrays = _array_key(key, self.ndim)
         if arrays is not None:
             self._tensor.assign(Tensor(gather.write(self.node, arrays, node)))
@@ -436,6 +439,13 @@ def _written(value: Any, dtype: DType) -> UOp:
     if dtypes.promote(value.dtype, dtype) is not dtype:
         raise DTypeError(f"a value of {value.dtype.name} does not go into an array of {dtype.name}")
     return value.node.cast(dtype)
+
+
+def _with_integers(key: Any) -> Any:
+    """Beside slices, None and Ellipsis an integer array without dimensions is computed: it is an integer."""
+    if not isinstance(key, tuple) or not any(k is None or isinstance(k, slice | EllipsisType) for k in key):
+        return key
+    return tuple(k.__index__() if isinstance(k, Array) and not k.ndim and k.dtype.is_int else k for k in key)
 
 
 def _array_key(key: Any, ndim: int) -> tuple[UOp | int, ...] | None:
