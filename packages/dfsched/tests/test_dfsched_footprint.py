@@ -78,3 +78,27 @@ def test_padding_counts() -> None:
     )
     with pytest.raises(dfsched.ScheduleError, match=r"the arguments of 'k' take 2\.0 GiB of DDR, "):
         dfsched.compile(ktir.parse(kernel(rows, 1, layout)), "sample")
+
+
+@pytest.mark.parametrize("unit", ["element", "byte"])
+def test_constant_addresses_behind_the_end(unit: str) -> None:
+    """The last byte of the device memory may be used, and none behind it: told at the view."""
+    bytes_per_unit = 1 if unit == "byte" else 2
+    head, rest = kernel(4).split("(%a0: index, %a1: index) attributes {grid = [1]} {\n")
+
+    def compiled(address: int) -> None:
+        constants = (
+            f"  %a0 = arith.constant {address // bytes_per_unit} : index\n  %a1 = arith.constant 0 : index\n"
+        )
+        attributes = f'module attributes {{ktdp.address_unit = "{unit}"}} {{\n'
+        sets, function = head.rsplit("\n", 1)
+        text = f"{sets}\n{attributes}{function}() attributes {{grid = [1]}} {{\n{constants}{rest}}}\n"
+        dfsched.compile(ktir.parse(text), "sample", dfsched.Options(emit="schedule"))
+
+    compiled(SAMPLE - 4 * ROW)
+    with pytest.raises(dfsched.UnsupportedKernel) as caught:
+        compiled(SAMPLE - 3 * ROW)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == f"this buffer ends at byte {SAMPLE + ROW} of DDR, which has {SAMPLE}"
+    assert diagnostic.location is not None
+    assert diagnostic.location.line == 8

@@ -26,8 +26,10 @@ from dfsched.architecture import kind_text
 from dfsched.options import Profile
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
+from dfsched.passes.index_arithmetic import constant_value
 from dfsched.passes.ir_tools import Definitions
 from dfsched.passes.memory_accesses import tile_of, view_of
+from dfsched.passes.pinned_ranges import counts_bytes
 from dfsched.passes.resolve_control_numbers import is_number
 from ktir.dialects import func, ktdp, linalg, scf, tensor
 from ktir.dialects.builtin import Module
@@ -104,8 +106,12 @@ def _grids(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
 
 
 def _buffers(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
-    """Every buffer fits into its memory; extents that only a launch knows are not looked at."""
+    """Every buffer fits into its memory, where it starts at a constant place in device memory from there on;
+    extents that only a launch knows are not looked at.
+    """
     architecture = context.architecture
+    definitions, device_memory = Definitions(module), architecture.device_memory
+    unit_is_byte = isinstance(module, Module) and counts_bytes(module)
     for op in module.walk():
         if not isinstance(op, ktdp.ConstructMemoryView):
             continue
@@ -124,6 +130,15 @@ def _buffers(module: Operation, context: PassContext) -> Iterator[Diagnostic]:
         if size is not None and needed > size:
             yield Diagnostic(
                 f"this buffer takes {needed} bytes of {kind_text(kind)}, which has {size}", op.location
+            )
+            continue
+        start = constant_value(op.offset, definitions)
+        if size is None or start is None or device_memory is None or kind != device_memory.kind:
+            continue
+        end = start * (1 if unit_is_byte else width) + needed
+        if end > size:
+            yield Diagnostic(
+                f"this buffer ends at byte {end} of {kind_text(kind)}, which has {size}", op.location
             )
 
 
