@@ -226,7 +226,9 @@ def _wanted_differently(x: UOp, graph: _Graph) -> bool:
             reduced = True
         elif last.op in GroupOp.ALU:
             plain = True
-    return reduced and plain
+        if reduced and plain:
+            return True
+    return False
 
 
 def _followed(x: UOp, graph: _Graph, through: Set[Ops]) -> UOp:
