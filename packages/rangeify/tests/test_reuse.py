@@ -242,6 +242,35 @@ def test_segments_are_the_program() -> None:
     assert found[-1].asked == (outputs[0].uop,)
 
 
+@pytest.mark.sweep(default=20, full=500)
+def test_joints_between_equal_values_are_decided_once(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions that are taken over from equal joints are those that each joint would get by itself, and there
+    are more joints than decisions.
+    """
+    programs = [transformer(Ours(), 16), bert(Ours(), 5), llama(Ours(), 5), chain("caches"), chain("shards")]
+    programs += [repeated(seed, Ours()) for seed in range(cases)]
+    decide, asked = blocks._is_cut, 0
+
+    def counted(*args: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return decide(*args)
+
+    monkeypatch.setattr(blocks, "_is_cut", counted)
+    for outputs in programs:
+        for config in (*SMALL, Config()):
+            asked = 0
+            found = [(s.begin, s.stop) for s in segments(outputs, config)]
+            few, asked = asked, 0
+            with monkeypatch.context() as patch:
+                patch.setattr(blocks._Graph, "surroundings", lambda *places: None)
+                alone = [(s.begin, s.stop) for s in segments(outputs, config)]
+            assert found == alone
+            assert few <= asked
+            if outputs is programs[0]:
+                assert 2 * few < asked  # as many for any number of layers
+
+
 def chain(kind: str) -> list[Any]:
     """Six equal layers with something that they share, write, or are spread over."""
     b = Everywhere() if kind in ("shards", "replicas") else Ours()

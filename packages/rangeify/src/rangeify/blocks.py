@@ -34,6 +34,7 @@ MOST_REPEATED: Final = 2
 _MOST_MENTIONS: Final = 8
 #: Views of storage: no values of their own.
 _VIEWS: Final = GroupOp.Movement | {Ops.UNSHARD, Ops.MSELECT}
+_COMPUTING: Final = GroupOp.Elementwise | {Ops.REDUCE}
 _COMPUTED: Final = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STACK}
 _SAME_ELEMENTS: Final = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.CAST})
 _KEEPS_ELEMENTS: Final = GroupOp.Elementwise | _SAME_ELEMENTS
@@ -102,6 +103,9 @@ class _Graph:
     views: dict[UOp, _View] = attrs.field(factory=dict)
     #: the places of `asked`, ascending
     lasting: list[int] = attrs.field(factory=list)
+    #: the first place that was looked at on the way back, and the last one of which readers were looked at
+    back: int = 0
+    reach: int = 0
 
     def scan(self, order: Iterable[UOp]) -> None:
         """Sort the nodes of `order`, sources first."""
@@ -160,8 +164,28 @@ class _Graph:
 
     def readers_of(self, x: UOp) -> list[UOp]:
         """The values that read `x`, each once."""
-        values = self.values
-        return [values[i] for i in dict.fromkeys(self.readers[self.place[x]][1:])]
+        values, at = self.values, self.place[x]
+        if at > self.reach:
+            self.reach = at
+        return [values[i] for i in dict.fromkeys(self.readers[at][1:])]
+
+    def looked_back(self, x: UOp) -> UOp:
+        """`x`, of which something is asked that the way to a joint depends on."""
+        at = self.place.get(x)
+        if at is not None and at < self.back:
+            self.back = at
+        return x
+
+    def surroundings(self, before: int, at: int, after: int) -> Hashable:
+        """What the values from one joint to the next but one are, as far as they tell of themselves; None
+        when the first joint is no plain value of one device."""
+        form: Hashable = ()
+        if before >= 0:
+            start = self.values[before]
+            if start.op not in _COMPUTING or isinstance(start.device, tuple):
+                return None
+            form = (start.dtype, start.shape, start.device)
+        return form, tuple(self.rows[before + 1 : at + 1]), tuple(self.rows[at + 1 : after + 1])
 
     def asked_of(self, begin: int, stop: int) -> list[int]:
         """The places from `begin` up to `stop` of what is asked for."""
@@ -198,7 +222,7 @@ def _last_reduction(x: UOp, graph: _Graph, stored: Set[UOp]) -> UOp | None:
     for _ in range(_NEAR):
         if not stack:
             break
-        node = stack.pop()
+        node = graph.looked_back(stack.pop())
         if node.op is _REDUCE:
             return node if _size(node) == _size(x) else None
         if node.op in _KEEPS_ELEMENTS:
@@ -258,26 +282,26 @@ def _only_computed_with(x: UOp, graph: _Graph) -> bool:
     return True
 
 
-def _weighs(reduction: UOp, least: int) -> bool:
+def _weighs(reduction: UOp, graph: _Graph, least: int) -> bool:
     """Whether a reduction multiplies by storage of more than `least` bytes that it repeats for every row: no
     row kernel has room for it."""
-    product = reduction.src[0]
+    product = graph.looked_back(reduction.src[0])
     while product.op in _MOVED:
-        product = product.src[0]
+        product = graph.looked_back(product.src[0])
     if product.op is not _MUL:
         return False
     for operand in product.src:
-        base = operand
+        base = graph.looked_back(operand)
         while base.op in _THROUGH:
-            base = base.src[0]
+            base = graph.looked_back(base.src[0])
         if base.op in GroupOp.Defines and _size(operand) != _size(product) and nbytes(base) > least:
             return True
     return False
 
 
-def _is_over_devices(reduction: UOp) -> bool:
+def _is_over_devices(reduction: UOp, graph: _Graph) -> bool:
     """Whether devices reduce together: then the result of that has storage, what is made of it has not."""
-    value = reduction.src[0]
+    value = graph.looked_back(reduction.src[0])
     axis = value.axis if isinstance(value.device, tuple) else None
     return axis is not None and axis < reduction.arg[1]
 
@@ -292,17 +316,38 @@ def _storable(x: UOp) -> bool:
 def _is_cut(x: UOp, graph: _Graph, stored: Set[UOp], row_bytes: int | None) -> bool:
     """Whether a joint has storage in any case. `stored`: those before it that have. `row_bytes`: what row
     kernels keep, None without them."""
-    computes = x.op in GroupOp.Elementwise or x.op is _REDUCE
-    if not computes or not _storable(x) or not _wanted_differently(x, graph):
+    if x.op not in _COMPUTING or not _storable(x) or not _wanted_differently(x, graph):
         return False
     reduction = _last_reduction(x, graph, stored)
     if (
         reduction is None
-        or _is_over_devices(reduction)
-        or (row_bytes is not None and not _weighs(reduction, row_bytes))
+        or _is_over_devices(reduction, graph)
+        or (row_bytes is not None and not _weighs(reduction, graph, row_bytes))
     ):
         return False
     return _only_computed_with(x, graph)
+
+
+def _cuts(graph: _Graph, row_bytes: int | None) -> list[int]:
+    """The places of the joints that have storage in any case. What was decided by the values between the
+    joints next to one is decided alike where these are equal."""
+    cuts: list[int] = []
+    stored: set[UOp] = set()
+    decided: dict[Hashable, bool] = {}
+    joints = graph.joints()
+    for before, at, after in zip([-1, *joints], joints, [*joints[1:], len(graph.values)], strict=False):
+        around = graph.surroundings(before, at, after)
+        known = (around, bool(cuts) and cuts[-1] == before)
+        found = decided.get(known)
+        if found is None:
+            graph.back = graph.reach = at
+            found = _is_cut(graph.values[at], graph, stored, row_bytes)
+            if around is not None and before < graph.back and graph.reach < after:
+                decided[known] = found
+        if found:
+            cuts.append(at)
+            stored.add(graph.values[at])
+    return cuts
 
 
 def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: Config) -> list[Segment]:
@@ -316,12 +361,7 @@ def split(order: Iterable[UOp], asked: Sequence[UOp], needed: Set[UOp], config: 
     cuts: list[int] = []
     graph.scan(order)
     if config.order != "memory":  # that order looks at all kernels at once
-        row_bytes = config.row_bytes if config.fusion == "rows" else None
-        stored: set[UOp] = set()
-        for i in graph.joints():
-            if _is_cut(graph.values[i], graph, stored, row_bytes):
-                cuts.append(i)
-                stored.add(graph.values[i])
+        cuts = _cuts(graph, config.row_bytes if config.fusion == "rows" else None)
     kinds = {(a, b): graph.kind(a + 1, b + 1) for a, b in pairwise(cuts)}
     times = Counter(kind for kind, _ in kinds.values())
     segments: list[Segment] = []
