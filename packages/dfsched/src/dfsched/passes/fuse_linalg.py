@@ -31,7 +31,7 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from dfsched.passes.base import Group, Pass, PassContext
 from dfsched.passes.build import Emitter
@@ -40,6 +40,7 @@ from dfsched.passes.fusion import Fusion
 from dfsched.passes.generics import element_type, make_generic
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
 from dfsched.passes.loop_splitting import Digits, digits_of, split_map
+from dfsched.passes.narrowed_loads import NarrowedLoads
 from ktir.affine import AffineExpr, AffineMap, Const, Dim
 from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import ktdp, linalg, tensor
@@ -56,6 +57,7 @@ def run(module: Module, context: PassContext) -> Module:
     """Fuse in every function that stores."""
     definitions = Definitions(module)
     replaced: dict[Value, Value] = {}
+    narrowed = NarrowedLoads(definitions)
     findings = Findings()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
@@ -67,23 +69,38 @@ def run(module: Module, context: PassContext) -> Module:
             match op:
                 case ktdp.Store():
                     new, value = _element_wise(
-                        op.data_tile, _producer_location(op, definitions), definitions, replaced
+                        op.data_tile, _producer_location(op, definitions), narrowed, replaced
                     )
                     result += [*new, op.replace(operands=[value, *op.operands[1:]])]
                 case linalg.Generic() if "reduction" in op.iterators:
                     for number in range(len(op.results)):
-                        new = _reduction(op, number, definitions, replaced)
+                        new = _reduction(op, number, narrowed, replaced)
                         replaced[op.results[number]] = new[-1].results[0]
                         result += new
                 case _:
                     result.append(op)
         return result
 
-    new = rewrite_blocks(module, rewrite)
+    new = dce(rewrite_blocks(module, rewrite))
     findings.check()
-    new = dce(new)
+    if narrowed.behind:
+        used = {value for op in new.walk() for value in op.operands}
+        new = dce(rewrite_blocks(new, lambda operations: _with_parts(operations, narrowed, used)))
     assert isinstance(new, Module)
     return new
+
+
+def _with_parts(
+    operations: Sequence[Operation], narrowed: NarrowedLoads, used: Set[Value]
+) -> list[Operation]:
+    """The operations of a block with the narrowed loads in it, without those that these stand for alone."""
+    result: list[Operation] = []
+    for op in operations:
+        parts = narrowed.behind.get(op, ())
+        if not parts or not used.isdisjoint(op.results):
+            result.append(op)
+        result += parts
+    return result
 
 
 PASS = Pass("fuse-linalg", Group.FRONTEND, run, "one generic per stored value and reduction")
@@ -97,7 +114,7 @@ def _producer_location(store: ktdp.Store, definitions: Definitions) -> Location:
 def _element_wise(
     value: Value,
     location: Location,
-    definitions: Definitions,
+    narrowed: NarrowedLoads,
     replaced: dict[Value, Value],
     fresh: bool = False,
 ) -> tuple[list[Operation], Value]:
@@ -108,7 +125,7 @@ def _element_wise(
     assert isinstance(type, TensorType)
     if not type.is_static:
         raise UnsupportedKernel.at(location, "tensors of dynamic shape are not supported")
-    fusion = Fusion(definitions, location, type.static_shape(), replaced)
+    fusion = Fusion(narrowed.definitions, location, type.static_shape(), replaced)
     result = fusion.scalar(value, AffineMap.identity(type.rank))
     leaves = list(fusion.leaves.items())
     digits, extents = digits_of([map for (_, map), _ in leaves], type.static_shape())
@@ -116,10 +133,13 @@ def _element_wise(
         digits, extents = digits_of((), type.static_shape())
     made = TensorType(extents, type.element)
     empty = tensor.Empty.create((), [made], location=location)
+    operands = [
+        narrowed.operand(value, split_map(map, digits), extents, location) for (value, map), _ in leaves
+    ]
     generic = make_generic(
-        [value for (value, _), _ in leaves],
+        [value for value, _ in operands],
         empty.result,
-        [*(split_map(map, digits) for (_, map), _ in leaves), AffineMap.identity(made.rank)],
+        [*(map for _, map in operands), AffineMap.identity(made.rank)],
         [*(argument for _, argument in leaves), BlockArgument(type.element, "out")],
         with_split_indices(fusion.body, digits, location),
         result,
@@ -142,7 +162,7 @@ def _element_wise(
 def _reduction(
     op: linalg.Generic,
     number: int,
-    definitions: Definitions,
+    narrowed: NarrowedLoads,
     replaced: dict[Value, Value],
 ) -> list[Operation]:
     """One result of a reduction: what it starts with, then the reduction with what feeds it."""
@@ -155,8 +175,8 @@ def _reduction(
     block = op.body.block
     folded = block.arguments[len(op.inputs) :]
     _check_separate(op, number)
-    start, initial = _element_wise(op.outputs[number], op.location, definitions, replaced, fresh=True)
-    fusion = Fusion(definitions, op.location, extents, replaced)
+    start, initial = _element_wise(op.outputs[number], op.location, narrowed, replaced, fresh=True)
+    fusion = Fusion(narrowed.definitions, op.location, extents, replaced)
     accumulator = BlockArgument(type.element, "acc")
     mapping: dict[Value, Value] = {folded[number]: accumulator}
     used = {value for inner in block.operations for value in inner.operands}
@@ -170,7 +190,10 @@ def _reduction(
     loops = [Dim(d) for d in range(len(extents))]
     fusion.inline(op, mapping, loops)
     yielded = block.terminator.operands[number]
-    leaves: list[Leaf] = list(fusion.leaves.items())
+    leaves: list[Leaf] = [
+        (narrowed.operand(value, map, extents, op.location), argument)
+        for (value, map), argument in fusion.leaves.items()
+    ]
     window = _window(leaves, out, extents, op)
     if window is not None:
         start.append(window[0])
