@@ -3,7 +3,8 @@ r"""`fuse-linalg`: one generic per stored value and per reduction (scheduler spe
 Takes functions whose compute is `linalg.generic` (what `generalize-linalg` leaves), constants, splats and
 changes of tensor shape. Every stored value and every reduction is rebuilt backwards: element-wise
 generics are inlined through their indexing maps, a value that is used twice is computed once per
-distinct subscripts, splat constants become scalar constants in the body, reshapes become subscripts.
+distinct subscripts, splat constants become scalar constants in the body, reshapes become subscripts. Where a
+slice takes a part of a load that loops could not tell from the whole, the part is loaded by itself.
 Leaves one element-wise generic per store (identity map, a fresh `tensor.empty` as its out) and one generic
 per reduction and result, whose inputs are loads or results of earlier reductions, each distinct (value,
 map) once. What a reduction starts with is an element-wise generic of its own. Nothing element-wise is

@@ -77,8 +77,9 @@ def _generalized(op: Operation) -> list[Operation]:
 def of_places(op: Operation) -> list[Operation]:
     """A tensor whose elements come from where they stand as a generic without inputs; others as they are."""
     match op:
-        case tensor.Generate() if op.result.type.is_static:  # type: ignore[attr-defined]
-            return _of_generate(op)
+        case tensor.Generate():
+            type = op.result.type
+            return _of_generate(op) if isinstance(type, TensorType) and type.is_static else [op]
         case arith.Constant(value=DenseElementsAttr(splat=False) as dense) if is_table(dense):
             return of_table(op, dense) or [op]
         case _:

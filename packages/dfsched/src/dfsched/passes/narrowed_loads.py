@@ -15,8 +15,8 @@ from attrs import define, field, frozen
 
 from dfsched.passes.errors import UnsupportedKernel
 from dfsched.passes.ir_tools import Definitions
-from dfsched.passes.tile_lattices import Lattice, lattice_of
-from ktir.affine import Add, AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, Mod, Mul
+from dfsched.passes.tile_lattices import Lattice, lattice_of, progressions
+from ktir.affine import Add, AffineExpr, AffineMap, Const, Dim, Mul
 from ktir.attributes import AffineMapAttr, AffineSetAttr
 from ktir.dialects import ktdp
 from ktir.ir import Operation, Value
@@ -96,7 +96,7 @@ class NarrowedLoads:
             [ktdp.AccessTileType(shape)],
             {
                 **tile.attributes,
-                "access_tile_set": AffineSetAttr(_progressions(strides)),
+                "access_tile_set": AffineSetAttr(progressions(strides)),
                 "access_tile_order": AffineMapAttr(AffineMap(len(starts), 0, tuple(Dim(d) for d in axes))),
                 "base_map": AffineMapAttr(AffineMap(base.num_dims, 0, tuple(subscripts)).simplified()),
             },
@@ -151,16 +151,3 @@ def _axes(lattice: Lattice) -> tuple[int, ...] | None:
         return None
     found = tuple(axis[0] for axis in axes)
     return found if sorted(found) == list(range(len(lattice.start))) else None
-
-
-def _progressions(strides: Sequence[tuple[int, int]]) -> AffineSet:
-    """The points 0, step, ... of each dimension, by step and count."""
-    constraints: list[Constraint] = []
-    for d, (step, count) in enumerate(strides):
-        constraints += [
-            Constraint(Dim(d), False),
-            Constraint(Const(step * (count - 1)) - Dim(d), False),
-        ]
-        if step > 1 and count > 1:
-            constraints.append(Constraint(Mod(Dim(d), Const(step)), True))
-    return AffineSet(len(strides), 0, tuple(constraints))

@@ -14,8 +14,9 @@ from dfsched.passes.group_parts import GroupParts
 from dfsched.passes.ir_tools import substitute
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.regrouping import GroupCopy
+from dfsched.passes.tile_lattices import progressions
 from dfsched.passes.tile_rows import Rows, Walk
-from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Constraint, Dim, Mod, simplify
+from ktir.affine import AffineExpr, AffineMap, AffineSet, Const, Dim, Mod, simplify
 from ktir.attributes import AffineMapAttr, AffineSetAttr, ArrayAttr, DenseArrayAttr, IntegerAttr
 from ktir.dialects import arith, ktdp, linalg, tensor
 from ktir.ir import Operation, Region, Value
@@ -231,15 +232,7 @@ class RowCopy:
 
 def _row_set(rank: int, walk: Walk, block: int) -> AffineSet:
     """`block` points along the axis of a walk."""
-    constraints: list[Constraint] = []
-    for d in range(rank):
-        if d != walk.axis or block == 1:
-            constraints.append(Constraint(Dim(d), True))
-            continue
-        constraints += [Constraint(Dim(d), False), Constraint(-Dim(d) + walk.stride * (block - 1), False)]
-        if walk.stride > 1:
-            constraints.append(Constraint(Mod(Dim(d), Const(walk.stride)), True))
-    return AffineSet(rank, 0, tuple(constraints))
+    return progressions([(walk.stride, block) if d == walk.axis else (1, 1) for d in range(rank)])
 
 
 def _all_in_one(rank: int) -> ArrayAttr:

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from attrs import frozen
 
 from dfsched.passes.errors import ScheduleError, UnsupportedKernel
-from ktir.affine import AffineSet, SetTooLargeError, UnboundedSetError
+from ktir.affine import AffineSet, Const, Constraint, Dim, Mod, SetTooLargeError, UnboundedSetError
 from ktir.dialects import ktdp
 
-__all__ = ["MOST_POINTS", "Lattice", "lattice_of", "ordered_points"]
+__all__ = ["MOST_POINTS", "Lattice", "lattice_of", "ordered_points", "progressions"]
 
 MOST_POINTS = 1 << 20
 """Points of a set that is no product of progressions; boxes are not enumerated."""
@@ -158,3 +158,16 @@ def _fitted(points: Points, shape: tuple[int, ...]) -> Lattice | None:
     if not np.array_equal(expected, grid):
         return None
     return Lattice(shape, tuple(int(n) for n in start), tuple(steps))
+
+
+def progressions(strides: Sequence[tuple[int, int]]) -> AffineSet:
+    """The points 0, step, ... of each dimension, by step and count; one point is an equality."""
+    constraints: list[Constraint] = []
+    for d, (step, count) in enumerate(strides):
+        if count == 1:
+            constraints.append(Constraint(Dim(d), True))
+            continue
+        constraints += [Constraint(Dim(d), False), Constraint(-Dim(d) + step * (count - 1), False)]
+        if step > 1:
+            constraints.append(Constraint(Mod(Dim(d), Const(step)), True))
+    return AffineSet(len(strides), 0, tuple(constraints))
