@@ -55,10 +55,16 @@ def test_every_level_agrees(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("device", ["spyre", "quad"])
 @pytest.mark.parametrize(
-    "name", ["stored, loaded and stored again", "compared with an argument, slt", "layer norm"]
+    "name",
+    [
+        "stored, loaded and stored again",
+        "compared with an argument, slt",
+        "a scale per column",
+        "row softmax",
+    ],
 )
 def test_every_level_agrees_on_other_floats(name: str, device: str) -> None:
-    """Readings 7: 16-bit floats are DLFloat16; copies to the device convert."""
+    """16-bit floats are DLFloat16: copies to the device convert, constants (1.5, -infinity) are rounded."""
     text = 'module attributes {ktdp.f16_format = "dlfloat"} {\n' + KERNELS[name] + "\n}"
     agrees(text, DEVICES[device])
 

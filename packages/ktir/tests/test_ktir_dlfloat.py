@@ -123,6 +123,15 @@ def test_ieee_variant() -> None:
     assert float(decode(0x0200, "ieee169")) == 2.0**-30
 
 
+def test_literals() -> None:
+    """Numbers that a program writes down are rounded once; infinities are the largest finite numbers."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = np.isfinite(halves)
+    assert (dlfloat.encode_literals(halves[finite]) == encode(halves[finite])).all()
+    assert decode(dlfloat.encode_literals([math.inf, -math.inf])).tolist() == [LARGEST, -LARGEST]
+    assert (dlfloat.encode_literals(halves[np.isnan(halves)]) & 0x7FFF == NAN).all()
+
+
 def test_shapes_and_dtypes() -> None:
     x = np.ones((2, 3), dtype=np.float32)
     assert encode(x).shape == (2, 3)

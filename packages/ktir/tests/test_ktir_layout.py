@@ -16,7 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ktir
-from ktir.dtypes import decode_array, dtype_name, element_type, encode_array, storage_dtype
+from ktir.dtypes import (
+    decode_array,
+    dtype_name,
+    element_type,
+    encode_array,
+    literal_bits,
+    literal_bytes,
+    storage_dtype,
+)
 from ktir.errors import ParseError, UnsupportedError
 from ktir.layout import (
     SPARSE,
@@ -215,6 +223,10 @@ def test_formats_of_arrays() -> None:
     assert decode_array(np.array([0x3733], np.uint16), DF16).dtype == np.float32
     stored = np.array([0x3E00], np.uint16)
     assert decode_array(stored, F16, f16_format=F16Format.DLFLOAT).tolist() == [1.0]
+    assert literal_bytes(b"\x00\x3c\x00\xfc", F16, F16Format.DLFLOAT) == b"\x00\x3e\xfe\xff"  # 1, -inf
+    assert literal_bytes(b"\x00\x3c\x00\xfc", F16, F16Format.IEEE) == b"\x00\x3c\x00\xfc"
+    assert literal_bits(0x2E66, F16, F16Format.DLFLOAT) == 0x3733
+    assert literal_bits(0x3F800000, F32, F16Format.DLFLOAT) == 0x3F800000
     assert encode_array(np.array([1.5], ml_dtypes.bfloat16), BF16).dtype == ml_dtypes.bfloat16
     with pytest.raises(UnsupportedError, match="dtype float32 cannot be stored as f16"):
         encode_array(np.zeros(1, np.float32), F16)

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LARGEST", "NAN", "SMALLEST", "Variant", "decode", "encode", "round_trip"]
+__all__ = ["LARGEST", "NAN", "SMALLEST", "Variant", "decode", "encode", "encode_literals", "round_trip"]
 
 Variant: TypeAlias = Literal["dlfloat", "ieee169"]
 
@@ -54,6 +54,20 @@ def encode(values: npt.ArrayLike, variant: Variant = "dlfloat") -> npt.NDArray[n
     else:
         special = np.where(np.isnan(x), np.uint16(0x7F00), np.uint16(0x7E00))
     return np.asarray(sign | np.where(finite, code, special), dtype=np.uint16)
+
+
+def encode_literals(values: npt.ArrayLike) -> npt.NDArray[np.uint16]:
+    """Codes of numbers that a program writes down: as `encode`, but infinities become the largest finite
+    numbers of their sign.
+
+    Data that overflow are lost (NaN), but an infinity in a program is meant as the number that no other
+    exceeds, where a maximum begins for instance; DLFloat16 has finite ones only.
+
+    >>> [hex(int(c)) for c in encode_literals([0.1, float("inf"), float("-inf"), float("nan")])]
+    ['0x3733', '0x7ffe', '0xfffe', '0x7fff']
+    """
+    x = np.asarray(values).astype(np.float64)
+    return encode(np.where(np.isinf(x), np.copysign(LARGEST, x), x))
 
 
 def _encode_dlfloat(a: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:

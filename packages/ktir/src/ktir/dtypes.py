@@ -31,7 +31,16 @@ if TYPE_CHECKING:  # NumPy is loaded when arrays are converted
 
     AnyArray: TypeAlias = npt.NDArray[Any]
 
-__all__ = ["decode_array", "dtype_name", "element_bytes", "element_type", "encode_array", "storage_dtype"]
+__all__ = [
+    "decode_array",
+    "dtype_name",
+    "element_bytes",
+    "element_type",
+    "encode_array",
+    "literal_bits",
+    "literal_bytes",
+    "storage_dtype",
+]
 
 _NAMES: dict[Type, str] = {
     F16: "float16",
@@ -130,6 +139,27 @@ def encode_array(array: AnyArray, type: Type, f16_format: F16Format = F16Format.
             f"an array of dtype {array.dtype} with values {array.min()} to {array.max()} does not fit {type}"
         )
     raise UnsupportedError(f"an array of dtype {array.dtype} cannot be stored as {type} without conversion")
+
+
+def literal_bytes(data: bytes, type: Type, f16_format: F16Format) -> bytes:
+    """Stored elements of `type` that literals of a program stand for, from the bytes of the literals.
+
+    A literal ``f16`` is an IEEE number in the text. Where ``f16`` means DLFloat16 it is rounded once, an
+    infinity to the largest finite number of its sign; all other literals are stored as they are.
+    """
+    import numpy as np
+
+    from ktir import dlfloat
+
+    if type != F16 or f16_format is F16Format.IEEE:
+        return data
+    return dlfloat.encode_literals(np.frombuffer(data, "<f2")).astype("<u2").tobytes()
+
+
+def literal_bits(bits: int, type: Type, f16_format: F16Format) -> int:
+    """`literal_bytes` of one literal, as bit patterns."""
+    data = bits.to_bytes(element_bytes(type), "little")
+    return int.from_bytes(literal_bytes(data, type, f16_format), "little")
 
 
 def decode_array(

@@ -41,6 +41,7 @@ from ktir.dialects.func import Func
 from ktir.errors import TypeQueryError
 from ktir.grid import GridError, grid_of
 from ktir.ir import Operation
+from ktir.machine import F16Format
 from ktir.opdef import PURE
 from spyrert.spyrecode import HcmSymbol, LaunchSpec
 
@@ -63,7 +64,7 @@ def build_image(modules: Mapping[str, Module], launch: LaunchSpec, architecture:
     """
     facts = collect_facts(modules)
     definitions = define_symbols(facts, launch)
-    builder = _Builder(architecture, definitions)
+    builder = _Builder(architecture, definitions, Pools(F16Format(launch.f16_format)))
     try:
         programs = tuple(builder.program(program) for program in facts.programs)
         coordinator = builder.coordinator(facts)
@@ -127,8 +128,8 @@ class _Builder:
 
     architecture: Architecture
     definitions: dict[int, SymbolDefinition]
+    pools: Pools
     hardware: Hardware = field(init=False)
-    pools: Pools = field(factory=Pools)
     cells: list[Cell] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:

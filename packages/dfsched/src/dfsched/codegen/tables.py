@@ -23,6 +23,7 @@ from dfsched.image import (
     View,
 )
 from ktir.ir import Operation
+from ktir.machine import F16Format
 
 __all__ = ["Cell", "Hardware", "Pool", "Pools", "SymbolCell", "Table"]
 
@@ -46,8 +47,9 @@ class Pool(Generic[H]):
 
 @define
 class Pools:
-    """Descriptors of a kernel."""
+    """Descriptors of a kernel; `f16_format`: what its 16-bit floats are."""
 
+    f16_format: F16Format = F16Format.IEEE
     views: Pool[View] = field(factory=Pool)
     generators: Pool[AddressGenerator] = field(factory=Pool)
     constants: Pool[Constant] = field(factory=Pool)

@@ -50,8 +50,9 @@ from dfsched.image import (
     View,
 )
 from ktir.affine import Dim, linear
-from ktir.attributes import DenseElementsAttr, IntegerAttr
+from ktir.attributes import DenseElementsAttr, FloatAttr, IntegerAttr
 from ktir.dialects import arith, scf
+from ktir.dtypes import literal_bits, literal_bytes
 from ktir.ir import Operation, Value
 from ktir.types import MemRefType, Type, VectorType
 
@@ -447,7 +448,8 @@ class UnitEmitter(ScalarEmitter):
     def _dense(self, dense: DenseElementsAttr, op: Operation) -> Constant:
         assert isinstance(dense.type, VectorType)
         element, lanes = self.vector_type(dense.type, op)
-        return Constant(element, lanes, dense.data * lanes if dense.splat else dense.data)
+        data = literal_bytes(dense.data, dense.type.element, self.pools.f16_format)
+        return Constant(element, lanes, data * lanes if dense.splat else data)
 
     def _mask(self, op: Operation) -> int | None:
         mask: Value | None = getattr(op, "mask", None)
@@ -505,11 +507,9 @@ class UnitEmitter(ScalarEmitter):
 
     def _bits(self, value: Value, op: Operation) -> int:
         """The register with the bit pattern of a scalar."""
-        from ktir.attributes import FloatAttr
-
         match self.definitions.definer(value):
-            case arith.Constant(value=FloatAttr(bits=bits)):
-                return self.constant(bits)
+            case arith.Constant(value=FloatAttr(bits=bits, type=type)):
+                return self.constant(literal_bits(bits, type, self.pools.f16_format))
             case arith.Constant(value=IntegerAttr(value=number)):
                 return self.constant(number)
             case _:

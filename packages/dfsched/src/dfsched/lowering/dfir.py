@@ -20,6 +20,7 @@ from ktir.attributes import StringAttr
 from ktir.dialects.builtin import Module
 from ktir.dialects.func import Call, Func
 from ktir.ir import Operation, Region
+from ktir.machine import F16Format
 from ktir.types import IndexType
 
 __all__ = ["lower_to_dfir"]
@@ -41,11 +42,12 @@ def lower_to_dfir(module: Module, architecture: Architecture, profile: Profile =
     symbols = SymbolAllocator.of(module)
     unit = module.attributes.get("ktdp.address_unit")
     byte_addresses = isinstance(unit, StringAttr) and unit.value == "byte"
+    f16_format = architecture.machine().for_module(module.attributes).f16_format
 
     def rewrite(function: Func) -> Func:
         if function.is_declaration:
             return function
-        lowered = _function(function, architecture, symbols, byte_addresses, profile)
+        lowered = _function(function, architecture, symbols, byte_addresses, profile, f16_format)
         if any(function is kernel for kernel in symbols.kernels):
             lowered = _declare_inputs(lowered)
         _check(lowered)
@@ -60,6 +62,7 @@ def _function(
     symbols: SymbolAllocator,
     byte_addresses: bool,
     profile: Profile,
+    f16_format: F16Format,
 ) -> Func:
     check_structured(function)
     block = function.body.block
@@ -73,7 +76,9 @@ def _function(
     _check_signals(function, uses, kinds)
     check_instructions(function)
     corelets = sorted({max(unit.corelet, 0) for kind in kinds.kinds.values() for unit in kind.units})
-    shared = FunctionBuilder(function, architecture, symbols, grid_size(function), tuple(corelets), profile)
+    shared = FunctionBuilder(
+        function, architecture, symbols, grid_size(function), tuple(corelets), profile, f16_format
+    )
     units = [
         ProgramUnitBuilder(shared, kinds, kind, byte_addresses).build(work) for kind in kinds.kinds.values()
     ]

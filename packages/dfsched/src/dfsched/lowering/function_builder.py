@@ -17,6 +17,7 @@ from ktir.dialects import arith
 from ktir.dialects.func import Func
 from ktir.ir import Operation, Value
 from ktir.location import Location
+from ktir.machine import F16Format
 from ktir.types import IndexType
 
 __all__ = ["FunctionBuilder"]
@@ -32,6 +33,7 @@ class FunctionBuilder:
     grid: int
     corelets: tuple[int, ...]
     profile: Profile
+    f16_format: F16Format
     _constants: dict[Attribute, arith.Constant] = field(factory=dict)
     _memories: dict[Kind, tuple[GetUnit, ...]] = field(factory=dict)
     _definitions: list[Operation] = field(factory=list)

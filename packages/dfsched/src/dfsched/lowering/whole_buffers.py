@@ -23,7 +23,9 @@ from ktir.affine import AffineMap, Dim
 from ktir.attribute import Attribute
 from ktir.attributes import FloatAttr, IntegerAttr
 from ktir.dialects import arith, linalg, memref, scf
+from ktir.dtypes import literal_bits
 from ktir.ir import BlockArgument, Operation, Region, Value
+from ktir.machine import F16Format
 from ktir.types import INDEX, MemRefType, ShapedType, TensorType, VectorType, bit_width
 
 if TYPE_CHECKING:
@@ -92,7 +94,9 @@ class WholeBuffers:
             raise UnsupportedLowering.at(op.location, "linalg.fill with a conversion of its value")
         if isinstance(definer, arith.Constant):
             single = VectorType((1,), type.element)
-            pattern = vc.ConstantBitstream.of((_pattern(definer.value, op),), single)
+            pattern = vc.ConstantBitstream.of(
+                (_pattern(definer.value, op, self.unit.shared.f16_format),), single
+            )
             vector = self.unit.emit(
                 vc.Shuffle.of(self.unit.emit(pattern), wanted, (0,), wanted.num_elements())
             )
@@ -204,11 +208,11 @@ def checked_combine(op: linalg.Generic) -> Operation:
     return combine.op
 
 
-def _pattern(value: Attribute, op: Operation) -> int:
-    """The bits of a number."""
+def _pattern(value: Attribute, op: Operation, f16_format: F16Format) -> int:
+    """The bits of a number, as the device holds it."""
     match value:
-        case FloatAttr(bits=bits):
-            return bits
+        case FloatAttr(bits=bits, type=type):
+            return literal_bits(bits, type, f16_format)
         case IntegerAttr(value=number, type=type):
             return number & ((1 << bit_width(type)) - 1)
         case _:

@@ -19,9 +19,10 @@ from dfsched.dialects.vectorchain import ConstantBitstream
 from ktir.dialects import arith, scf
 from ktir.dialects.func import Call, Func, Return
 from ktir.ir import Block, Operation, Value
+from ktir.machine import F16Format
 from ktir.types import VectorType
 from spyresim.dataflow.files import DataflowFiles
-from spyresim.dataflow.statics import Handle, Number, Statics
+from spyresim.dataflow.statics import Handle, Number, Static, Statics
 from spyresim.dataflow.tables import USUAL_STARTS, ConstantStarts, Tables
 from spyresim.dataflow.unit_program import UnitReader
 from spyresim.errors import (
@@ -75,7 +76,8 @@ def kernel_program(
 class _Kernel:
     def __init__(self, files: DataflowFiles, architecture: Architecture, constants: ConstantStarts) -> None:
         self.files = files
-        self.tables = Tables(architecture, constants)
+        self.f16_format = F16Format(files.f16_format)
+        self.tables = Tables(architecture, constants, self.f16_format)
         self.divisions: dict[Value, arith.DivSI] = {}
         self.programs: list[im.Program] = []
         self.launches: list[int] = []
@@ -115,9 +117,10 @@ class _Kernel:
     # -- host-like interpretation
 
     def _function(self, function: Func, arguments: Sequence[int], symbols: Mapping[int, int]) -> None:
-        statics = Statics(
-            {}, {a: Number((v,)) for a, v in zip(function.arguments, arguments, strict=True)}, 1
-        )
+        known: dict[Value, Static] = {
+            a: Number((v,)) for a, v in zip(function.arguments, arguments, strict=True)
+        }
+        statics = Statics({}, known, 1, self.f16_format)
         defined = dict(symbols)
         if any(isinstance(op, ProgramUnit) for op in function.body.block.operations):
             self._program(function, statics, defined, arguments)
@@ -203,7 +206,7 @@ class _Kernel:
             raise BudgetFault(f"more than {MAX_LAUNCHES} launches", limit=MAX_LAUNCHES)
 
     def _read(self, function: Func, outer: Statics, symbols: dict[int, int]) -> im.Program:
-        statics = Statics(symbols, outer.known, 1)
+        statics = Statics(symbols, outer.known, 1, self.f16_format)
         operations = function.body.block.operations
         constants: dict[Value, Operation] = {}
         for op in operations:
@@ -238,7 +241,7 @@ class _Kernel:
         members = [h.rows[0] for h in handles if isinstance(h, Handle)]
         if not members or len(members) != len(op.units):
             raise UnsupportedError("units of a program unit that are not handles", site)
-        statics = Statics(symbols, outer.known, len(members))
+        statics = Statics(symbols, outer.known, len(members), self.f16_format)
         if op.iter_arg is not None:
             statics.known[op.iter_arg] = Handle(tuple(members))
         ids = [self.tables.unit(unit) for unit in members]

@@ -14,7 +14,9 @@ from dfsched.dialects.symbol import CreateSymbol, SymbolImmutableMapping, Symbol
 from dfsched.dialects.uniform import DefImmutableMapping, QueryMap
 from ktir.attributes import FloatAttr, IntegerAttr
 from ktir.dialects import arith
+from ktir.dtypes import literal_bits
 from ktir.ir import Operation, Value
+from ktir.machine import F16Format
 from ktir.types import IndexType, IntegerType
 from spyresim.errors import ControlFault, Site
 
@@ -66,10 +68,17 @@ def spread(value: Static, rows: int) -> Static:
 class Statics:
     """Evaluates operations whose operands are all known."""
 
-    def __init__(self, symbols: Mapping[int, int], known: Mapping[Value, Static], rows: int) -> None:
+    def __init__(
+        self,
+        symbols: Mapping[int, int],
+        known: Mapping[Value, Static],
+        rows: int,
+        f16_format: F16Format = F16Format.IEEE,
+    ) -> None:
         self.symbols = symbols
         self.known: dict[Value, Static] = {value: spread(static, rows) for value, static in known.items()}
         self.rows = rows
+        self.f16_format = f16_format
 
     def get(self, value: Value) -> Static | None:
         return self.known.get(value)
@@ -100,8 +109,8 @@ class Statics:
                 return self._query(op)
             case arith.Constant(value=IntegerAttr(value=value)):
                 return Number((value,) * self.rows)
-            case arith.Constant(value=FloatAttr(bits=bits)):
-                return Number((bits,) * self.rows)
+            case arith.Constant(value=FloatAttr(bits=bits, type=type)):
+                return Number((literal_bits(bits, type, self.f16_format),) * self.rows)
             case _ if len(op.results) == 1 and not op.regions:
                 return self._folded(op)
             case _:

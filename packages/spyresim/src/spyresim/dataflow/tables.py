@@ -9,6 +9,7 @@ import attrs
 from dfsched import image as im
 from dfsched.architecture import Architecture
 from dfsched.dialects.dataflow import GetUnit
+from ktir.machine import F16Format
 from spyresim.errors import Site, UnsupportedError
 
 T = TypeVar("T")
@@ -53,8 +54,9 @@ class Interned(list[T]):
 class Tables:
     """Everything that all programs of one kernel share."""
 
-    def __init__(self, architecture: Architecture, constants: ConstantStarts) -> None:
+    def __init__(self, architecture: Architecture, constants: ConstantStarts, f16_format: F16Format) -> None:
         self.architecture = architecture
+        self.f16_format = f16_format
         self.constant_starts = constants
         self.units: list[im.Unit] = []
         self.memories: list[im.Memory] = []

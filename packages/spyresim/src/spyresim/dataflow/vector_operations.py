@@ -9,6 +9,7 @@ from dfsched import image as im
 from dfsched.dialects import vectorchain as vc
 from ktir.attributes import DenseElementsAttr
 from ktir.dialects import arith
+from ktir.dtypes import literal_bytes
 from ktir.ir import Operation, Value
 from ktir.types import Type, VectorType
 from spyresim.dataflow.tables import Tables
@@ -51,9 +52,10 @@ def _mask(reader: UnitReader, mask: Value | None, site: Site) -> int | None:
 def constant_index(tables: Tables, op: Operation, site: Site) -> int:
     """The place of a vector constant in the table."""
     match op:
-        case arith.Constant(value=DenseElementsAttr(type=VectorType()) as value):
+        case arith.Constant(value=DenseElementsAttr(type=VectorType() as type) as value):
             element, lanes = _shape(value.type)
-            data = value.data * lanes if value.splat else value.data
+            held = literal_bytes(value.data, type.element, tables.f16_format)
+            data = held * lanes if value.splat else held
             return tables.constants.index_of(im.Constant(element, lanes, data))
         case vc.ConstantBitstream() if not op.is_symbol:
             element, _ = _shape(op.result.type)

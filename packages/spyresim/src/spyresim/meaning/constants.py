@@ -6,10 +6,11 @@ import numpy as np
 
 from ktir.attribute import Attribute
 from ktir.attributes import DenseElementsAttr, FloatAttr, IntegerAttr
+from ktir.dlfloat import encode_literals
 from ktir.machine import F16Format
-from ktir.types import DF16, F16, ShapedType, Type
+from ktir.types import F16, ShapedType, Type
 from spyresim.errors import UnsupportedError
-from spyresim.meaning.formats import Array, float_format, held_dtype
+from spyresim.meaning.formats import Array, held_dtype
 
 __all__ = ["constant_array", "from_bits"]
 
@@ -17,7 +18,8 @@ __all__ = ["constant_array", "from_bits"]
 def constant_array(value: Attribute, f16_format: F16Format = F16Format.IEEE) -> Array:
     """The array of an integer, float (shape ``()``) or dense elements attribute, in the held dtype.
 
-    A literal ``f16`` is an IEEE number in the text; where ``f16`` means DLFloat16, its value is rounded.
+    A literal ``f16`` is an IEEE number in the text; where ``f16`` means DLFloat16, its value is rounded
+    (`ktir.dtypes.literal_bytes`).
     """
     match value:
         case IntegerAttr(value=number, type=type):
@@ -45,5 +47,5 @@ def from_bits(bits: int, type: Type, f16_format: F16Format = F16Format.IEEE) -> 
 
 def _reformat(array: Array, type: Type, f16_format: F16Format) -> Array:
     if type == F16 and f16_format is F16Format.DLFLOAT:
-        return float_format(DF16).narrow(array.astype(np.float64))
+        return encode_literals(array)
     return array
