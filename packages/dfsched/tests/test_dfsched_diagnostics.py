@@ -188,19 +188,19 @@ def triangle(name: str, target: str, compute: str) -> str:
 
 
 def test_all_groups_that_cannot_be_split_are_told() -> None:
-    """Of three groups on triangles one computes with indices, twice, one overwrites what it reads."""
+    """Of three groups on triangles one reads in another order, twice, one overwrites what it reads."""
 
     def shifted(result: str, operand: str) -> str:
         return (
-            f"%{result} = linalg.generic {{indexing_maps = [#id, #id], iterator_types = "
+            f"%{result} = linalg.generic {{indexing_maps = [#back, #id], iterator_types = "
             f'["parallel", "parallel"]}} ins(%{operand} : tensor<10x1xf16>) outs(%e : tensor<10x1xf16>) {{\n'
-            "^bb0(%in: f16, %out: f16):\n%i = linalg.index 0 : index\n%n = arith.index_cast %i : index to i16\n"
-            "%f = arith.sitofp %n : i16 to f16\n%s = arith.addf %in, %f : f16\nlinalg.yield %s : f16\n"
+            "^bb0(%in: f16, %out: f16):\n%s = arith.addf %in, %in : f16\nlinalg.yield %s : f16\n"
             "} -> tensor<10x1xf16>\n"
         )
 
     negated = "%y_{0} = arith.negf %x_{0} : tensor<10x1xf16>\n"
-    text = "#id = affine_map<(r, c) -> (r, c)>\n" + kernel(
+    maps = "#id = affine_map<(r, c) -> (r, c)>\n#back = affine_map<(r, c) -> (9 - r, c)>\n"
+    text = maps + kernel(
         "%e = tensor.empty() : tensor<10x1xf16>\n",
         triangle("a", "c4", shifted("z", "x_a") + shifted("y_a", "z")),
         triangle("b", "c1", negated.format("b")),

@@ -287,4 +287,5 @@ def _keeps_order(value: Value, map: AffineMap) -> bool:
     type = value.type
     if not isinstance(type, TensorType) or map.is_identity:
         return True
-    return sum(extent != 1 for extent in type.shape) <= 1
+    long = [expr for expr, extent in zip(map.results, type.shape, strict=True) if extent != 1]
+    return not long or (len(long) == 1 and isinstance(long[0], Dim))
