@@ -242,6 +242,48 @@ def test_disassembling_something_else(tmp_path: Path) -> None:
     assert "invalid DFBIN: bad magic" in broken.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../out2/evil", "cannot be written: its folder would have its name"),
+        ("/evil", "cannot be written"),
+        ("a\\\\b", "cannot be written"),
+        ("..", "cannot be written"),
+        (".", "cannot be written"),
+        ("a\\00b", "cannot be written"),
+        ("a\\0Ab", "cannot be written"),
+        (
+            "x" * 300,
+            "kernel has no SpyreCode: spyrecode.json: /kernel_name: a name has 300 bytes, the limit is 255",
+        ),
+    ],
+)
+def test_names_that_name_no_folder(tmp_path: Path, name: str, message: str) -> None:
+    """The folder of a kernel lies in the output directory, whatever the kernel is called."""
+    source = tmp_path / "in" / "k.mlir"
+    source.parent.mkdir()
+    source.write_text(kernel().replace("@double", f'@"{name}"'))
+    out = tmp_path / "out"
+    result = CliRunner().invoke(main, ["compile", str(source), "--device", "sample", "-o", str(out)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{source}:6:3: error: ")
+    assert message in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} <= {"in", "out"}
+    assert not out.exists() or list(out.rglob("*.json")) == []
+
+
+def test_long_names_of_arguments() -> None:
+    """What an artefact cannot hold is an error of the compilation, with a place."""
+    long = "a" * 300
+    with pytest.raises(CodegenError, match=r"kernel has no SpyreCode: .*/args/0/name: a name has 300 bytes"):
+        dfsched.compile(
+            parse(
+                kernel().replace("%a:", f"%{long}:").replace('"%a"', "").replace("view %a,", f"view %{long},")
+            ),
+            "sample",
+        )
+
+
 def test_compile_command_writes_everything(tmp_path: Path) -> None:
     source = tmp_path / "k.mlir"
     source.write_text(kernel())

@@ -21,6 +21,7 @@ from spyrert.constants import PROG_OFFSET_BASE, SEGMENT_SHIFT, align_up
 from spyrert.spyrecode import (
     Addr,
     Addressing,
+    ArchitectureId,
     ArgSpec,
     ArgumentInputs,
     Correction,
@@ -412,6 +413,27 @@ def test_launch_spec_round_trip(code: SpyreCode) -> None:
     assert code.launch is not None
     assert code.launch.symbol("n") is not None
     assert code.launch.args[0].kernel_position == 0
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "a\nb"])
+@pytest.mark.parametrize("place", ["/args/0/name", "/args/0/dims", "/kernel_name", "/architecture/name"])
+def test_written_names_can_be_read(code: SpyreCode, tmp_path: Path, place: str, name: str) -> None:
+    """Names that the reader refuses are refused by the writer, which leaves nothing behind."""
+    assert code.launch is not None
+    spec = code.launch
+    match place:
+        case "/args/0/name":
+            spec = attrs.evolve(spec, args=(attrs.evolve(spec.args[0], name=name), *spec.args[1:]))
+        case "/args/0/dims":
+            named = attrs.evolve(spec.args[0], dims=(name,) * spec.args[0].rank)
+            spec = attrs.evolve(spec, args=(named, *spec.args[1:]))
+        case "/kernel_name":
+            spec = attrs.evolve(spec, kernel_name=name)
+        case _:
+            spec = attrs.evolve(spec, architecture=ArchitectureId(name, ""))
+    with pytest.raises(errors.LaunchSpecError, match=f"{place}: (a name has 256 bytes|the name .* control)"):
+        attrs.evolve(code, launch=spec).write(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_symbol_cross_checks() -> None:

@@ -15,6 +15,7 @@ from dfsched.errors import placed
 from dfsched.image import InvalidImage, encode
 from ktir.dialects.builtin import Module
 from ktir.interface import find_function
+from spyrert.errors import SpyreCodeError
 from spyrert.spyrecode import PayloadKind, Producer, SpyreCode, assemble
 
 __all__ = ["Generated", "generate"]
@@ -46,13 +47,17 @@ def generate(
         raise CodegenError(placed(error.diagnostics, place)) from error
     except InvalidImage as error:
         raise CodegenError.at(place, str(error)) from error
-    code = assemble(
-        payload,
-        PayloadKind.DFBIN,
-        launch.spec,
-        built.symbols,
-        core_count=built.image.grid,
-        addressing=launch.addressing,
-        producer=Producer("dfsched", version("dfsched")),
-    )
+    try:
+        code = assemble(
+            payload,
+            PayloadKind.DFBIN,
+            launch.spec,
+            built.symbols,
+            core_count=built.image.grid,
+            addressing=launch.addressing,
+            producer=Producer("dfsched", version("dfsched")),
+        )
+        code.validate()
+    except SpyreCodeError as error:  # names that an artefact cannot hold, numbers outside of its limits
+        raise CodegenError.at(place, f"kernel has no SpyreCode: {error}") from error
     return Generated(built, launch, code)

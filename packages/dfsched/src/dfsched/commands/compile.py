@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from attrs import evolve
 import ktir
 from dfsched.commands.diagnostics import reported
 from dfsched.commands.opt import settings_of
-from dfsched.compilation import Compiled, compile, kernels
+from dfsched.compilation import Compiled, compile, isolate_kernel, kernels
 from dfsched.options import Emit, Options, Profile
 from dfsched.passes.errors import ScheduleError
 from dfsched.pipeline import find_passes
 from dfsched.recognition import KTIR, require_kind
 from ktir.command_line import OutputFolder, TextFile
+from ktir.dialects.func import Func
+from ktir.interface import find_function
 
 __all__ = ["compile_command"]
 
@@ -95,7 +98,8 @@ def compile_command(
             raise ScheduleError.at(module.location, "the module has no kernel")
         if output is not None:
             for name in names:
-                OutputFolder()(output / name)
+                alone, _ = isolate_kernel(module, name)
+                OutputFolder()(_folder(output, find_function(alone, name)))
         for name in names:
             compiled = compile(module, device, evolve(options, kernel=name))
             if print_ir_after is not None:
@@ -109,6 +113,21 @@ def compile_command(
                 click.echo(f"{name}: {output / name}")
             elif print_ir_after is None:
                 click.echo(str(compiled.report))
+
+
+def _folder(output: Path, kernel: Func) -> Path:
+    """The folder of a kernel below the output directory; `ScheduleError` where its name names none.
+
+    Names of functions are any text: parts of a path would lead out of the directory.
+    """
+    name = kernel.symbol
+    if name in ("", ".", "..") or any(char in "/\\:" or ord(char) < 32 for char in name):
+        raise ScheduleError.at(
+            kernel.location,
+            f"kernel {json.dumps(name)} cannot be written: its folder would have its name, which must not be "
+            "empty, '.' or '..' nor have '/', '\\', ':' or control characters; rename it",
+        )
+    return output / name
 
 
 def _pin(text: str) -> tuple[str, object]:

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from spyrert.errors import LaunchSpecError, LayoutMismatch, UnsupportedDtype
-from spyrert.spyrecode._json import Json, Node, parse
+from spyrert.spyrecode._json import Json, Node, name_problem, parse
 from spyrert.spyrecode.hcm import Bounds, bounds_from_json, bounds_to_json
 from spyrert.spyrecode.layout import (
     Layout,
@@ -240,7 +240,8 @@ class LaunchSpec:
         return next((dim for dim in self.dims if dim.name == name), DimSpec(name))
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Contradictions inside the contract, as pairs (JSON pointer, text)."""
+        """Contradictions in the contract and names that no reader takes, as pairs (JSON pointer, text)."""
+        yield from self._name_problems()
         names = [symbol.name for symbol in self.symbols]
         for name in sorted({n for n in names if names.count(n) > 1}):
             yield f"/symbols/{name}", f"symbol {name!r} is declared twice"
@@ -274,6 +275,19 @@ class LaunchSpec:
         for pair in self.aliases:
             if any(not 0 <= index < len(self.args) for index in pair):
                 yield "/aliases", f"alias {pair} names an argument that does not exist"
+
+    def _name_problems(self) -> Iterator[tuple[str, str]]:
+        names = [("/kernel_name", self.kernel_name, False)]
+        for index, arg in enumerate(self.args):
+            names.append((f"/args/{index}/name", arg.name, True))
+            names += [(f"/args/{index}/dims", dim, False) for dim in arg.dims if dim is not None]
+        names += [(f"/symbols/{index}", symbol.name, False) for index, symbol in enumerate(self.symbols)]
+        if self.architecture is not None:
+            names.append(("/architecture/name", self.architecture.name, False))
+        for pointer, name, empty in names:
+            problem = name_problem(name, empty)
+            if problem is not None:
+                yield pointer, problem
 
     def members(self) -> dict[str, Json]:
         """The members that manifest and launch spec share. Always explicit, never defaulted."""
