@@ -32,33 +32,32 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
+
+from attrs import define, field
 
 from dfsched.passes.base import Group, Pass, PassContext
-from dfsched.passes.build import Emitter
 from dfsched.passes.errors import Findings, UnsupportedKernel
 from dfsched.passes.fusion import Fusion
 from dfsched.passes.generics import element_type, make_generic
-from dfsched.passes.ir_tools import Definitions, rewrite_blocks, substitute
-from dfsched.passes.loop_splitting import Digits, digits_of, split_map
-from dfsched.passes.narrowed_loads import NarrowedLoads
-from ktir.affine import AffineExpr, AffineMap, Const, Dim
+from dfsched.passes.ir_tools import Definitions, rewrite_blocks
+from dfsched.passes.loop_splitting import SplitLoops
+from dfsched.passes.narrowed_loads import NarrowedLoads, linear_in_loop, part_of
+from ktir.affine import AffineMap, Dim, FloorDiv, Mod
 from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.location import Location
 from ktir.transforms import dce
-from ktir.types import I64, INDEX, TensorType
+from ktir.types import I64, TensorType, Type
 
 __all__ = ["PASS", "run"]
 
 
 def run(module: Module, context: PassContext) -> Module:
     """Fuse in every function that stores."""
-    definitions = Definitions(module)
-    replaced: dict[Value, Value] = {}
-    narrowed = NarrowedLoads(definitions)
+    rebuilt = _Rebuilt(Definitions(module))
     findings = Findings()
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
@@ -69,39 +68,47 @@ def run(module: Module, context: PassContext) -> Module:
         for op in operations:
             match op:
                 case ktdp.Store():
-                    new, value = _element_wise(
-                        op.data_tile, _producer_location(op, definitions), narrowed, replaced
-                    )
+                    new, value = _element_wise(op, rebuilt)
                     result += [*new, op.replace(operands=[value, *op.operands[1:]])]
                 case linalg.Generic() if "reduction" in op.iterators:
                     for number in range(len(op.results)):
-                        new = _reduction(op, number, narrowed, replaced)
-                        replaced[op.results[number]] = new[-1].results[0]
-                        result += new
+                        result += rebuilt.reduction(op, number)
                 case _:
                     result.append(op)
         return result
 
-    new = dce(rewrite_blocks(module, rewrite))
+    new = rewrite_blocks(module, rewrite)
     findings.check()
-    if narrowed.behind:
+    parts = rebuilt.parts
+    if parts:
+        new = rewrite_blocks(new, lambda operations: _with_parts(operations, parts))
+    new = dce(new)
+    if parts:
+        loads = {op for ops in parts.values() for op in ops} | rebuilt.loads.behind.keys()
         used = {value for op in new.walk() for value in op.operands}
-        new = dce(rewrite_blocks(new, lambda operations: _with_parts(operations, narrowed, used)))
+        new = dce(rewrite_blocks(new, lambda operations: _without_unread(operations, loads, used)))
     assert isinstance(new, Module)
     return new
 
 
 def _with_parts(
-    operations: Sequence[Operation], narrowed: NarrowedLoads, used: Set[Value]
+    operations: Sequence[Operation], parts: Mapping[Value, Sequence[Operation]]
 ) -> list[Operation]:
-    """The operations of a block with the narrowed loads in it, without those that these stand for alone."""
-    result: list[Operation] = []
-    for op in operations:
-        parts = narrowed.behind.get(op, ())
-        if not parts or not used.isdisjoint(op.results):
-            result.append(op)
-        result += parts
-    return result
+    """The operations of a block, with what makes parts of a tensor behind what makes all of it."""
+    return [
+        new for op in operations for new in (op, *(part for r in op.results for part in parts.get(r, ())))
+    ]
+
+
+def _without_unread(
+    operations: Sequence[Operation], loads: Container[Operation], used: Set[Value]
+) -> list[Operation]:
+    """The operations of a block without those of the loads that nothing reads."""
+    return [
+        op
+        for op in operations
+        if not (isinstance(op, ktdp.Load) and op in loads and used.isdisjoint(op.results))
+    ]
 
 
 PASS = Pass("fuse-linalg", Group.FRONTEND, run, "one generic per stored value and reduction")
@@ -112,109 +119,185 @@ def _producer_location(store: ktdp.Store, definitions: Definitions) -> Location:
     return store.location if producer is None else producer.location
 
 
-def _element_wise(
-    value: Value,
-    location: Location,
-    narrowed: NarrowedLoads,
-    replaced: dict[Value, Value],
-    fresh: bool = False,
-) -> tuple[list[Operation], Value]:
-    """A tensor as one element-wise generic (or, unless it must be `fresh`, as the reduction that it is)."""
-    if value in replaced and not fresh:  # a reduction that is stored as it is
-        return [], replaced[value]
+def _element_wise(store: ktdp.Store, rebuilt: _Rebuilt) -> tuple[list[Operation], Value]:
+    """A stored tensor as one element-wise generic, or as the reduction that it is."""
+    value = store.data_tile
+    if value in rebuilt.replaced:
+        return [], rebuilt.replaced[value].results[0]
+    location = _producer_location(store, rebuilt.definitions)
     type = value.type
     assert isinstance(type, TensorType)
     if not type.is_static:
         raise UnsupportedKernel.at(location, "tensors of dynamic shape are not supported")
-    fusion = Fusion(narrowed.definitions, location, type.static_shape(), replaced)
+    fusion = Fusion(rebuilt.definitions, location, type.static_shape(), rebuilt.replaced)
     result = fusion.scalar(value, AffineMap.identity(type.rank))
-    leaves = list(fusion.leaves.items())
-    digits, extents = digits_of([map for (_, map), _ in leaves], type.static_shape())
-    if fresh or len(extents) == type.rank:
-        digits, extents = digits_of((), type.static_shape())
-    made = TensorType(extents, type.element)
-    empty = tensor.Empty.create((), [made], location=location)
-    operands = [
-        narrowed.operand(value, split_map(map, digits), extents, location) for (value, map), _ in leaves
-    ]
-    generic = make_generic(
-        [value for value, _ in operands],
-        empty.result,
-        [*(map for _, map in operands), AffineMap.identity(made.rank)],
-        [*(argument for _, argument in leaves), BlockArgument(type.element, "out")],
-        with_split_indices(fusion.body, digits, location),
-        result,
-        location,
-    )
-    if made.rank == type.rank:
-        return [empty, generic], generic.results[0]
+    loops = SplitLoops.of([map for _, map in fusion.leaves], type.static_shape())
+    made = rebuilt.computed(fusion, result, loops, type.element)
+    made += _collapsed(made[-1], loops, type)
+    return made, made[-1].results[0]
+
+
+def _collapsed(made: Operation, loops: SplitLoops, type: TensorType) -> list[Operation]:
+    """What makes a tensor of the old shape of one with a dimension for each of the split loops."""
+    if len(loops.digits) == len(loops.extents):
+        return []
     groups = ArrayAttr(
         tuple(
-            ArrayAttr(tuple(IntegerAttr(number, I64) for number, _ in digits[dim]))
+            ArrayAttr(tuple(IntegerAttr(number, I64) for number, _ in loops.digits[dim]))
             for dim in range(type.rank)
         )
     )
-    collapse = tensor.CollapseShape.create(
-        [generic.results[0]], [type], {"reassociation": groups}, location=location
-    )
-    return [empty, generic, collapse], collapse.results[0]
+    attributes = {"reassociation": groups}
+    return [tensor.CollapseShape.create(made.results, [type], attributes, location=made.location)]
 
 
-def _reduction(
-    op: linalg.Generic,
-    number: int,
-    narrowed: NarrowedLoads,
-    replaced: dict[Value, Value],
-) -> list[Operation]:
-    """One result of a reduction: what it starts with, then the reduction with what feeds it."""
-    type = op.results[number].type
-    assert isinstance(type, TensorType)
-    out = op.maps[len(op.inputs) + number]
-    if not out.is_projected_permutation or not type.is_static:
-        raise UnsupportedKernel.at(op.location, f"a reduction into the subscripts {out} is not supported")
-    extents = _extents(op)
-    block = op.body.block
-    folded = block.arguments[len(op.inputs) :]
-    _check_separate(op, number)
-    start, initial = _element_wise(op.outputs[number], op.location, narrowed, replaced, fresh=True)
-    fusion = Fusion(narrowed.definitions, op.location, extents, replaced)
-    accumulator = BlockArgument(type.element, "acc")
-    mapping: dict[Value, Value] = {folded[number]: accumulator}
-    used = {value for inner in block.operations for value in inner.operands}
-    for operand, map, argument in zip(op.inputs, op.maps, block.arguments, strict=False):
-        if argument not in used:
-            continue
-        if isinstance(operand.type, TensorType):
-            mapping[argument] = fusion.scalar(operand, map)
-        else:
-            mapping[argument] = fusion.outer(operand, op)
-    loops = [Dim(d) for d in range(len(extents))]
-    fusion.inline(op, mapping, loops)
-    yielded = block.terminator.operands[number]
-    leaves: list[Leaf] = [
-        (narrowed.operand(value, map, extents, op.location), argument)
-        for (value, map), argument in fusion.leaves.items()
-    ]
-    window = _window(leaves, out, extents, op)
-    if window is not None:
-        start.append(window[0])
-        leaves.append(((window[0].results[0], window[1]), BlockArgument(type.element, "window")))
-    maps = [*(map for (_, map), _ in leaves), out]
-    generic = linalg.Generic.build(
-        [value for (value, _), _ in leaves],
-        [initial],
-        maps,
-        op.iterators,
-        Region.of(
-            [
-                *_needed(fusion.body, mapping.get(yielded, yielded)),
-                linalg.Yield.create([mapping.get(yielded, yielded)], location=op.location),
-            ],
-            [*(argument for _, argument in leaves), accumulator],
-        ),
-        location=op.location,
-    )
-    return [*start, generic]
+@define(eq=False)
+class _Rebuilt:
+    """What became of the loads and reductions of a module.
+
+    `replaced` gives for a result of a reduction what makes it now, `parts` for a tensor what makes only
+    parts of it.
+    """
+
+    definitions: Definitions
+    loads: NarrowedLoads = field(init=False)
+    replaced: dict[Value, Operation] = field(factory=dict)
+    _whole: dict[Value, tuple[linalg.Generic, int]] = field(factory=dict)
+    _behind: dict[Value, list[Operation]] = field(factory=dict)
+    _made: dict[tuple[Value, tuple[tuple[int, int, int], ...]], Value] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.loads = NarrowedLoads(self.definitions)
+
+    @property
+    def parts(self) -> Mapping[Value, Sequence[Operation]]:
+        return self._behind | {load.results[0]: ops for load, ops in self.loads.behind.items()}
+
+    def operand(
+        self, value: Value, map: AffineMap, extents: Sequence[int], location: Location
+    ) -> tuple[Value, AffineMap]:
+        """A leaf read at `map` by loops of these extents: of a part of it alone where they read a part.
+
+        A part of a reduction is a reduction by itself; the whole one goes if nothing else reads it.
+        """
+        if value not in self._whole:
+            return self.loads.operand(value, map, extents, location)
+        type = value.type
+        assert isinstance(type, TensorType)
+        shape = type.static_shape()
+        for expr in map.results:
+            if any(isinstance(part, FloorDiv | Mod) for part in expr.walk()):
+                raise UnsupportedKernel.at(
+                    location, f"a reduction is read by the subscript {expr}, which is not linear"
+                )
+        reads_all = [
+            found is None or (*found[:2], extents[found[2]]) == (0, 1, extent)
+            for found, extent in zip((linear_in_loop(expr) for expr in map.results), shape, strict=True)
+        ]
+        if all(reads_all):
+            return value, map
+        parts = [part_of(expr, extents, extent) for expr, extent in zip(map.results, shape, strict=True)]
+        key = value, tuple((part.start, part.step, part.extent) for part in parts)
+        if key not in self._made:
+            new = self._reduction(*self._whole[value], dict(enumerate(key[1])))[0]
+            self._behind.setdefault(value, []).extend(new)
+            self._made[key] = new[-1].results[0]
+        return self._made[key], AffineMap(map.num_dims, 0, tuple(part.subscript for part in parts))
+
+    def computed(self, fusion: Fusion, result: Value, loops: SplitLoops, element: Type) -> list[Operation]:
+        """An element-wise generic and its `tensor.empty`."""
+        location = fusion.location
+        made = TensorType(loops.extents, element)
+        empty = tensor.Empty.create((), [made], location=location)
+        operands = self._operands(fusion, loops)
+        generic = make_generic(
+            [value for (value, _), _ in operands],
+            empty.result,
+            [*(map for (_, map), _ in operands), AffineMap.identity(made.rank)],
+            [*(argument for _, argument in operands), BlockArgument(element, "out")],
+            loops.body(fusion.body, location),
+            result,
+            location,
+        )
+        return [empty, generic]
+
+    def _operands(self, fusion: Fusion, loops: SplitLoops) -> list[Leaf]:
+        return [
+            (self.operand(value, loops.map(map), loops.extents, fusion.location), argument)
+            for (value, map), argument in fusion.leaves.items()
+        ]
+
+    def reduction(self, op: linalg.Generic, number: int) -> list[Operation]:
+        """One result of a reduction: what it starts with, the reduction with what feeds it, its old shape."""
+        type = op.results[number].type
+        assert isinstance(type, TensorType)
+        made, loops = self._reduction(op, number, {})
+        self._whole[made[-1].results[0]] = op, number
+        made += _collapsed(made[-1], loops, type)
+        self.replaced[op.results[number]] = made[-1]
+        return made
+
+    def _reduction(
+        self, op: linalg.Generic, number: int, parts: Mapping[int, tuple[int, int, int]]
+    ) -> tuple[list[Operation], SplitLoops]:
+        """One result, or `parts` of what it is over the split loops, with the loops of its dimensions."""
+        type = op.results[number].type
+        assert isinstance(type, TensorType)
+        old = op.maps[len(op.inputs) + number]
+        if not old.is_projected_permutation or not type.is_static:
+            raise UnsupportedKernel.at(op.location, f"a reduction into the subscripts {old} is not supported")
+        kept = [expr.position for expr in old.results if isinstance(expr, Dim)]
+        extents = _extents(op)
+        _check_separate(op, number)
+        start = Fusion(self.definitions, op.location, type.static_shape(), self.replaced)
+        first = start.scalar(op.outputs[number], AffineMap.identity(type.rank))
+        accumulator = BlockArgument(type.element, "acc")
+        fusion, result = self._folded(op, number, extents, accumulator)
+        started = [map.compose(old) for _, map in start.leaves]
+        loops = SplitLoops.of([*(map for _, map in fusion.leaves), *started], extents)
+        numbers = loops.numbers(kept)
+        begin = loops.only(kept).narrowed(parts)
+        loops = loops.narrowed({numbers[place]: part for place, part in parts.items()})
+        made = self.computed(start, first, begin, type.element)
+        initial = made[-1].results[0]
+        leaves = self._operands(fusion, loops)
+        out = AffineMap(len(loops.extents), 0, tuple(Dim(n) for n in numbers))
+        window = _window(leaves, out, loops.extents, op)
+        if window is not None:
+            made.append(window[0])
+            leaves.append(((window[0].results[0], window[1]), BlockArgument(type.element, "window")))
+        body = [*loops.body(_needed(fusion.body, result), op.location)]
+        generic = linalg.Generic.build(
+            [value for (value, _), _ in leaves],
+            [initial],
+            [*(map for (_, map), _ in leaves), out],
+            [kind for d, kind in enumerate(op.iterators) for _ in loops.digits[d]],
+            Region.of(
+                [*body, linalg.Yield.create([result], location=op.location)],
+                [*(argument for _, argument in leaves), accumulator],
+            ),
+            location=op.location,
+        )
+        return [*made, generic], begin
+
+    def _folded(
+        self, op: linalg.Generic, number: int, extents: tuple[int, ...], accumulator: Value
+    ) -> tuple[Fusion, Value]:
+        """The body of a reduction with what feeds it, and what it yields for one result."""
+        block = op.body.block
+        fusion = Fusion(self.definitions, op.location, extents, self.replaced)
+        mapping: dict[Value, Value] = {block.arguments[len(op.inputs) + number]: accumulator}
+        used = {value for inner in block.operations for value in inner.operands}
+        for operand, map, argument in zip(op.inputs, op.maps, block.arguments, strict=False):
+            if argument not in used:
+                continue
+            if isinstance(operand.type, TensorType):
+                mapping[argument] = fusion.scalar(operand, map)
+            else:
+                mapping[argument] = fusion.outer(operand, op)
+        fusion.inline(op, mapping, [Dim(d) for d in range(len(extents))])
+        yielded = block.terminator.operands[number]
+        return fusion, mapping.get(yielded, yielded)
 
 
 Leaf = tuple[tuple[Value, AffineMap], BlockArgument]
@@ -235,28 +318,6 @@ def _window(
     shape = TensorType(tuple(extents[d] for d in missing), element_type(op.outputs[0]))
     empty = tensor.Empty.create((), [shape], location=op.location)
     return empty, AffineMap(len(extents), 0, tuple(Dim(d) for d in missing))
-
-
-def with_split_indices(body: Sequence[Operation], digits: Digits, location: Location) -> list[Operation]:
-    """A body whose loop indices are put together from those of the new loops."""
-    result: list[Operation] = []
-    mapping: dict[Value, Value] = {}
-    for op in body:
-        if isinstance(op, linalg.Index):
-            emitter = Emitter(location)
-            places = digits[op.dim.value]
-            parts = [
-                emitter.add(linalg.Index.create((), (INDEX,), {"dim": IntegerAttr(number)}))
-                for number, _ in places
-            ]
-            total: AffineExpr = Const(0)
-            for position, (_, stride) in enumerate(places):
-                total = total + Dim(position) * stride
-            mapping[op.result] = emitter.affine(total, parts)
-            result += emitter.operations
-        else:
-            result.append(substitute(op, mapping))
-    return result
 
 
 def _needed(body: Sequence[Operation], result: Value) -> list[Operation]:

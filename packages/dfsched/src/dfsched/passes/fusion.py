@@ -29,14 +29,15 @@ __all__ = ["Fusion", "reads"]
 class Fusion:
     """The body of the generic under construction; `extents` are those of its loops.
 
-    `replaced` gives the new value of results that are computed elsewhere (reductions). `leaves` are the
-    inputs in order of first use: value and subscript map, with the block argument of the element.
+    `replaced` gives what makes results that are computed elsewhere (reductions, maybe collapsed afterwards).
+    `leaves` are the inputs in order of first use: value and subscript map, with the block argument of the
+    element.
     """
 
     definitions: Definitions
     location: Location
     extents: tuple[int, ...]
-    replaced: Mapping[Value, Value]
+    replaced: Mapping[Value, Operation]
     body: list[Operation] = field(factory=list)
     leaves: dict[tuple[Value, AffineMap], BlockArgument] = field(factory=dict)
     _scalars: dict[tuple[Value, AffineMap], Value] = field(factory=dict)
@@ -114,7 +115,10 @@ class Fusion:
         moved = reshaped(op, map)
         if moved is not None:
             return self._scalars[moved]
-        return self._leaf(self.replaced.get(value, value), map)
+        reduced = self.replaced.get(value)
+        if reduced is None:
+            return self._leaf(value, map)
+        return self._leaf(*(reshaped(reduced, map) or (reduced.results[0], map)))
 
     def _leaf(self, value: Value, map: AffineMap) -> Value:
         if (value, map) not in self.leaves:

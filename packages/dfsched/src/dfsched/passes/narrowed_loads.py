@@ -23,11 +23,11 @@ from ktir.ir import Operation, Value
 from ktir.location import Location
 from ktir.types import TensorType
 
-__all__ = ["NarrowedLoads"]
+__all__ = ["NarrowedLoads", "Part", "linear_in_loop", "part_of"]
 
 
 @frozen
-class _Part:
+class Part:
     """What a subscript reads of one dimension of a tensor: elements ``start + i * step``, i < `extent`."""
 
     start: int
@@ -56,16 +56,16 @@ class NarrowedLoads:
         assert isinstance(type, TensorType)
         shape = type.static_shape()
         if not any(
-            _leaves_out(expr, extents, extent) for expr, extent in zip(map.results, shape, strict=True)
+            leaves_out(expr, extents, extent) for expr, extent in zip(map.results, shape, strict=True)
         ):
             return value, map
-        parts = [_part(expr, extents, extent) for expr, extent in zip(map.results, shape, strict=True)]
+        parts = [part_of(expr, extents, extent) for expr, extent in zip(map.results, shape, strict=True)]
         key = value, tuple((part.start, part.step, part.extent) for part in parts)
         if key not in self._made:
             self._made[key] = self._narrowed(value, type, parts, location)
         return self._made[key], AffineMap(map.num_dims, 0, tuple(part.subscript for part in parts))
 
-    def _narrowed(self, value: Value, type: TensorType, parts: Sequence[_Part], location: Location) -> Value:
+    def _narrowed(self, value: Value, type: TensorType, parts: Sequence[Part], location: Location) -> Value:
         load = self.definitions.definer(value)
         tile = self.definitions.definer(load.operands[0]) if isinstance(load, ktdp.Load) else None
         lattice = None
@@ -109,9 +109,9 @@ class NarrowedLoads:
         return part_load.results[0]
 
 
-def _leaves_out(expr: AffineExpr, extents: Sequence[int], extent: int) -> bool:
+def leaves_out(expr: AffineExpr, extents: Sequence[int], extent: int) -> bool:
     """Whether a loop that is a subscript, or goes in steps, does not reach the whole dimension."""
-    match _linear(expr):
+    match linear_in_loop(expr):
         case (0, 1, position):
             return extents[position] != extent
         case (_, step, _):
@@ -120,17 +120,17 @@ def _leaves_out(expr: AffineExpr, extents: Sequence[int], extent: int) -> bool:
             return False
 
 
-def _part(expr: AffineExpr, extents: Sequence[int], extent: int) -> _Part:
-    match expr, _linear(expr):
+def part_of(expr: AffineExpr, extents: Sequence[int], extent: int) -> Part:
+    match expr, linear_in_loop(expr):
         case Const(value), _:
-            return _Part(value, 1, 1, Const(0))
+            return Part(value, 1, 1, Const(0))
         case _, (start, step, position):
-            return _Part(start, step, extents[position], Dim(position))
+            return Part(start, step, extents[position], Dim(position))
         case _:
-            return _Part(0, 1, extent, expr)
+            return Part(0, 1, extent, expr)
 
 
-def _linear(expr: AffineExpr) -> tuple[int, int, int] | None:
+def linear_in_loop(expr: AffineExpr) -> tuple[int, int, int] | None:
     """Start, step (from 1 on) and loop of ``d * step + start``; None for what is no such subscript."""
     match expr:
         case Dim(position):
@@ -138,7 +138,7 @@ def _linear(expr: AffineExpr) -> tuple[int, int, int] | None:
         case Mul(Dim(position), Const(step)) if step > 0:
             return 0, step, position
         case Add(inner, Const(start)) if start >= 0:
-            found = _linear(inner)
+            found = linear_in_loop(inner)
             return None if found is None else (found[0] + start, found[1], found[2])
         case _:
             return None

@@ -273,7 +273,10 @@ class SlabPipeline:
         """The generic on the slab of one iteration."""
         nest = self.nest
         maps = [
-            *(self._local_map(op, map) for map in op.maps[: len(op.inputs)]),
+            *(
+                self._local_map(op, map, isinstance(nest.definitions.definer(value), ktdp.Load))
+                for value, map in zip(op.inputs, op.maps, strict=False)
+            ),
             op.maps[-1],
         ]
         out = op.outputs[0]
@@ -310,8 +313,8 @@ class SlabPipeline:
         )
         return emitter.add(generic)
 
-    def _local_map(self, op: linalg.Generic, map: AffineMap) -> AffineMap:
-        """Subscripts within what an iteration holds."""
+    def _local_map(self, op: linalg.Generic, map: AffineMap, is_loaded: bool) -> AffineMap:
+        """Subscripts within what an iteration holds: a box from where the map starts, or a whole result."""
         dims: list[AffineExpr] = [
             Const(0) if self._tile((op, dim)) == 1 else Dim(dim) for dim in range(len(op.iterators))
         ]
@@ -320,7 +323,7 @@ class SlabPipeline:
             if isinstance(expr, Dim):
                 exprs.append(expr)
                 continue
-            start = expr.replace([Const(0)] * len(dims), ())
+            start = expr.replace([Const(0)] * len(dims), ()) if is_loaded else Const(0)
             exprs.append(simplify(expr.replace(dims, ()) - start))
         return AffineMap(map.num_dims, 0, tuple(exprs))
 
