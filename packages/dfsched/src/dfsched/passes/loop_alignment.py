@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
@@ -60,6 +60,10 @@ class Alignment:
 
     def is_outer(self, axis: Axis) -> bool:
         return self.root(axis) not in self.walked
+
+    def walk(self, axes: Iterable[Axis]) -> None:
+        """Walk loops that were outer ones."""
+        self.walked.update(self.root(axis) for axis in axes)
 
     def _unite(self, a: Axis, b: Axis) -> None:
         a, b = self.root(a), self.root(b)

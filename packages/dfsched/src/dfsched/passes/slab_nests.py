@@ -27,10 +27,10 @@ from dfsched.passes.loop_alignment import Alignment, Axis
 from dfsched.passes.memory_accesses import are_disjoint, may_alias, overwritten
 from dfsched.passes.pipeline_parts import place_of, scalar_types
 from dfsched.passes.slab_pipelines import Part, SlabPipeline
-from dfsched.passes.slab_shapes import collapsed
+from dfsched.passes.slab_shapes import collapsed, elements_in_a_row
 from dfsched.passes.tile_addresses import TileAddresses
 from dfsched.passes.vector_lanes import check_lanes
-from ktir.affine import AffineMap, Const, Dim
+from ktir.affine import AffineMap, Const, Dim, linear
 from ktir.dialects import ktdp, linalg, tensor
 from ktir.ir import BlockArgument, Operation
 from ktir.types import INDEX, TensorType
@@ -96,6 +96,41 @@ class SlabNest:
                 if not isinstance(self.definitions.definer(value), ktdp.Load | linalg.Generic | tensor.Empty):
                     raise UnsupportedKernel.at(op.location, "an input of the fused computation is not a load")
         self.lanes = self._lanes()
+        while leaving_out := self._leaving_out():
+            self.alignment.walk(leaving_out)
+
+    def tile(self, axis: Axis, part: Part) -> int:
+        """Elements of a loop that one pipeline iteration of a part holds."""
+        if not self.alignment.is_outer(axis):
+            return self.extents[axis[0]][axis[1]]
+        same = part.vector is not None and self.alignment.root(part.vector) == self.alignment.root(axis)
+        return part.tile if same else 1
+
+    def _leaving_out(self) -> list[Axis]:
+        """Outer loops of a subscript in memory that leaves out elements while they are outer ones.
+
+        A dimension that was expanded is read by ``d0 * 65 + d1``. If only ``d0`` were walked, it would be in
+        steps of 65.
+        """
+        moved = [
+            *(
+                (op, map)
+                for op in self.generics
+                for value, map in zip(op.inputs, op.maps, strict=False)
+                if isinstance(self.definitions.definer(value), ktdp.Load)
+            ),
+            *(self.stored(store) for store in self.stores),
+        ]
+        several = [(op, expr) for op, map in moved for expr in map.results if len(expr.dims()) > 1]
+        for part in self.parts() if several else ():
+            for op, expr in several:
+                flat = linear(expr)
+                outer = [(op, dim) for dim in expr.dims() if self.alignment.is_outer((op, dim))]
+                if flat is None or not flat.is_linear or not outer:
+                    continue
+                if elements_in_a_row(flat, {dim: self.tile((op, dim), part) for dim in expr.dims()}) is None:
+                    return outer
+        return []
 
     @property
     def emitter(self) -> Emitter:

@@ -28,7 +28,7 @@ from dfsched.passes.loop_alignment import Axis
 from dfsched.passes.memory_accesses import tile_of
 from dfsched.passes.pipeline_parts import allocations, element_of
 from dfsched.passes.reductions import combine_of
-from dfsched.passes.slab_shapes import can_pad
+from dfsched.passes.slab_shapes import can_pad, elements_in_a_row
 from dfsched.passes.subscripts import Subscripts
 from dfsched.passes.tile_addresses import TileAddress, memory_attribute
 from dfsched.passes.vector_lanes import REASSOCIATED, VECTOR, shift_indices
@@ -140,13 +140,7 @@ class SlabPipeline:
     # -- boxes
 
     def _tile(self, axis: Axis) -> int:
-        """Elements of a loop that one pipeline iteration holds."""
-        nest = self.nest
-        if not nest.alignment.is_outer(axis):
-            return nest.extents[axis[0]][axis[1]]
-        vector = self.part.vector
-        same = vector is not None and nest.alignment.root(vector) == nest.alignment.root(axis)
-        return self.part.tile if same else 1
+        return self.nest.tile(axis, self.part)
 
     def _start(self, op: linalg.Generic, expr: AffineExpr) -> tuple[AffineExpr, tuple[Value, ...]]:
         """The first element of an iteration: outer loops at their variables, walked ones at 0."""
@@ -178,18 +172,11 @@ class SlabPipeline:
             raise UnsupportedKernel.at(
                 op.location, f"an operand is read by the subscript {expr}, which is not linear"
             )
-        wide = sorted(
-            (flat.coefficient(Dim(dim)), self._tile((op, dim)))
-            for dim in expr.dims()
-            if self._tile((op, dim)) > 1
-        )
-        extent = 1
-        for coefficient, tile in wide:
-            if coefficient != extent:
-                raise UnsupportedKernel.at(
-                    op.location, f"an operand is read by the subscript {expr}, which leaves out elements"
-                )
-            extent *= tile
+        extent = elements_in_a_row(flat, {dim: self._tile((op, dim)) for dim in expr.dims()})
+        if extent is None:
+            raise UnsupportedKernel.at(
+                op.location, f"an operand is read by the subscript {expr}, which leaves out elements"
+            )
         return extent
 
     def _read(self, op: linalg.Generic, value: Value, map: AffineMap) -> _Read:
@@ -358,7 +345,9 @@ class SlabPipeline:
         usable = [
             dim
             for dim, tile in enumerate(tiles)
-            if tile > 1 and (op.iterators[dim] == "parallel" or may_split)
+            if tile > 1
+            and (op.iterators[dim] == "parallel" or may_split)
+            and (self.nest.lanes == 1 or not self._goes_in_steps(op, maps, dim))
         ]
         best: tuple[int, int] | None = None
         for old, value, map in zip(op.inputs, inputs, maps, strict=False):
@@ -380,3 +369,22 @@ class SlabPipeline:
         if best is not None:
             return best[1]
         return usable[-1] if usable else None
+
+    def _goes_in_steps(self, op: linalg.Generic, maps: Sequence[AffineMap], dim: int) -> bool:
+        """Whether the elements of a vector along a loop do not lie side by side in something that is moved.
+
+        ``d0 * 3 + d1`` goes in steps of 3 along ``d0``, whatever the tensor's layout is.
+        """
+        nest = self.nest
+        moved = [*maps, *(out for made, out in map(nest.stored, nest.stores) if made is op)]
+        start = nest.definitions.definer(op.outputs[0])
+        if isinstance(start, linalg.Generic):
+            moved += [inner.compose(op.maps[-1]) for inner in start.maps[: len(start.inputs)]]
+        for subscripts in moved:
+            for expr in subscripts.results:
+                if isinstance(expr, Dim) or dim not in expr.dims():
+                    continue
+                flat = linear(expr)
+                if flat is None or not flat.is_linear or flat.coefficient(Dim(dim)) != 1:
+                    return True
+        return False

@@ -1,16 +1,29 @@
-"""What the shape of a slab allows: padded last vectors, collapsed results."""
+"""What the shape of a slab allows: padded last vectors, collapsed results, subscripts of several loops."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from dfsched.architecture import Architecture
-from ktir.affine import AffineExpr, AffineMap, Const, simplify
+from ktir.affine import AffineExpr, AffineMap, Const, Dim, Linear, simplify
 from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import arith, linalg, tensor
 from ktir.types import I1, TensorType
 
-__all__ = ["can_pad", "collapsed"]
+__all__ = ["can_pad", "collapsed", "elements_in_a_row"]
+
+
+def elements_in_a_row(subscript: Linear, tiles: Mapping[int, int]) -> int | None:
+    """How many elements a linear subscript takes when its loops go over tiles; None if it leaves some out."""
+    extent = 1
+    for coefficient, tile in sorted(
+        (subscript.coefficient(Dim(dim)), tile) for dim, tile in tiles.items() if tile > 1
+    ):
+        if coefficient != extent:
+            return None
+        extent *= tile
+    return extent
 
 
 def can_pad(op: linalg.Generic, lanes: int, architecture: Architecture) -> bool:
