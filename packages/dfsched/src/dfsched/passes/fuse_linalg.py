@@ -3,8 +3,9 @@ r"""`fuse-linalg`: one generic per stored value and per reduction (scheduler spe
 Takes functions whose compute is `linalg.generic` (what `generalize-linalg` leaves), constants, splats and
 changes of tensor shape. Every stored value and every reduction is rebuilt backwards: element-wise
 generics are inlined through their indexing maps, a value that is used twice is computed once per
-distinct subscripts, splat constants become scalar constants in the body, reshapes become subscripts. Where a
-slice takes a part of a load that loops could not tell from the whole, the part is loaded by itself.
+distinct subscripts, splat constants become scalar constants in the body, reshapes become subscripts and,
+where these are quotients and remainders, more loops. Where a slice takes a part of a load that loops could
+not tell from the whole, the part is loaded by itself; a part of a reduction is a reduction by itself.
 Leaves one element-wise generic per store (identity map, a fresh `tensor.empty` as its out) and one generic
 per reduction and result, whose inputs are loads or results of earlier reductions, each distinct (value,
 map) once. What a reduction starts with is an element-wise generic of its own. Nothing element-wise is
@@ -43,7 +44,7 @@ from dfsched.passes.generics import element_type, make_generic
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks
 from dfsched.passes.loop_splitting import SplitLoops
 from dfsched.passes.narrowed_loads import NarrowedLoads, linear_in_loop, part_of
-from ktir.affine import AffineMap, Dim, FloorDiv, Mod
+from ktir.affine import AffineMap, Const, Dim, FloorDiv, Mod, simplify
 from ktir.attributes import ArrayAttr, IntegerAttr
 from ktir.dialects import ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
@@ -111,6 +112,9 @@ def _without_unread(
     ]
 
 
+DEEPEST = 16
+"""Reductions that slices of each other's results may reach back over: each makes parts of all before it."""
+
 PASS = Pass("fuse-linalg", Group.FRONTEND, run, "one generic per stored value and reduction")
 
 
@@ -165,6 +169,7 @@ class _Rebuilt:
     _whole: dict[Value, tuple[linalg.Generic, int]] = field(factory=dict)
     _behind: dict[Value, list[Operation]] = field(factory=dict)
     _made: dict[tuple[Value, tuple[tuple[int, int, int], ...]], Value] = field(factory=dict)
+    _depth: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.loads = NarrowedLoads(self.definitions)
@@ -185,7 +190,10 @@ class _Rebuilt:
         type = value.type
         assert isinstance(type, TensorType)
         shape = type.static_shape()
-        for expr in map.results:
+        still = [Const(0) if extent == 1 else Dim(d) for d, extent in enumerate(extents)]
+        exprs = tuple(e if isinstance(e, Dim) else simplify(e.replace(still, ())) for e in map.results)
+        map = AffineMap(map.num_dims, 0, exprs)
+        for expr in exprs:
             if any(isinstance(part, FloorDiv | Mod) for part in expr.walk()):
                 raise UnsupportedKernel.at(
                     location, f"a reduction is read by the subscript {expr}, which is not linear"
@@ -199,7 +207,15 @@ class _Rebuilt:
         parts = [part_of(expr, extents, extent) for expr, extent in zip(map.results, shape, strict=True)]
         key = value, tuple((part.start, part.step, part.extent) for part in parts)
         if key not in self._made:
-            new = self._reduction(*self._whole[value], dict(enumerate(key[1])))[0]
+            if self._depth == DEEPEST:
+                raise UnsupportedKernel.at(
+                    location, f"slices of more than {DEEPEST} reductions of each other are not supported"
+                )
+            self._depth += 1
+            try:
+                new, _ = self._reduction(*self._whole[value], dict(enumerate(key[1])))
+            finally:
+                self._depth -= 1
             self._behind.setdefault(value, []).extend(new)
             self._made[key] = new[-1].results[0]
         return self._made[key], AffineMap(map.num_dims, 0, tuple(part.subscript for part in parts))
@@ -266,7 +282,7 @@ class _Rebuilt:
         if window is not None:
             made.append(window[0])
             leaves.append(((window[0].results[0], window[1]), BlockArgument(type.element, "window")))
-        body = [*loops.body(_needed(fusion.body, result), op.location)]
+        body = loops.body(_needed(fusion.body, result), op.location)
         generic = linalg.Generic.build(
             [value for (value, _), _ in leaves],
             [initial],
