@@ -7,9 +7,11 @@ before have stored; partial results lie where the result goes. Pieces come in th
 that the meaning stays the same to the bit. Leaves KTIR with a loop over the other pieces.
 
 The number of pieces is the least one that divides the extent and makes pieces small enough, of the outermost
-reduced dimension first; `num-chunks` gives a number for each reduced dimension instead. Reductions whose
-pieces cannot be told apart (operands that are no loads of boxes, results that are used otherwise or written
-over an operand) are left alone.
+reduced dimension first; `num-chunks` gives a number for each reduced dimension instead. A result that is
+used again (a mean, a softmax along columns) gets a place in the scratchpad first (`fold_places`): the
+program folds into it, then loads it and computes the rest. Reductions whose pieces cannot be told apart
+(operands that are no loads of boxes, results that are written over an operand or fill more than a quarter of
+the scratchpad) are left alone, and so are results that are used again in the v1 profile.
 
 Before (a sum over 16384 rows)::
 
@@ -47,11 +49,14 @@ from collections.abc import Mapping, Sequence
 from attrs import define, frozen
 
 from dfsched.architecture import Architecture
+from dfsched.options import Profile
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext, Setting, numbers
 from dfsched.passes.build import Emitter
 from dfsched.passes.errors import ScheduleError
+from dfsched.passes.fold_places import Places, with_fold_places
 from dfsched.passes.generics import is_window, loop_extents
+from dfsched.passes.group_parts import own_stores
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
 from dfsched.passes.memory_accesses import may_alias, tile_of
 from dfsched.passes.pipeline_parts import place_of, scalar_types
@@ -60,7 +65,7 @@ from dfsched.passes.tile_lattices import lattice_of
 from dfsched.passes.vector_lanes import shift_indices
 from ktir.affine import AffineExpr, AffineMap, AffineSet, Dim
 from ktir.attributes import AffineMapAttr, AffineSetAttr, DenseArrayAttr
-from ktir.dialects import arith, ktdp, linalg, tensor
+from ktir.dialects import arith, func, ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.opdef import OPERAND_SEGMENTS
@@ -77,14 +82,19 @@ NUM_CHUNKS: Setting[tuple[int, ...]] = Setting(NAME, "num-chunks", (), numbers)
 THRESHOLD: Setting[int] = Setting(NAME, "chunk-size-threshold", 1 << 20, int)
 """Bytes of operands that a reduction may move at a time."""
 
+PLACES_SHARE = 4
+"""The part of the scratchpad that results of one group may take that are used again: one in so many."""
+
 
 def run(module: Module, context: PassContext) -> Module:
     """Cut the reductions of every block; `ScheduleError` if `num-chunks` has the wrong count."""
     if not any(isinstance(op, linalg.Generic) and "reduction" in op.iterators for op in module.walk()):
         return module
-    definitions = Definitions(module)
     limit = min(context.setting(THRESHOLD), _room(context.architecture))
     given = context.setting(NUM_CHUNKS)
+    if context.options.profile is not Profile.V1:
+        module = _with_places(module, context.architecture, limit, given)
+    definitions = Definitions(module)
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         plans: dict[Operation, _Plan] = {}
@@ -204,6 +214,17 @@ def _plan(
     generic = definitions.definer(store.data_tile)
     if not isinstance(generic, linalg.Generic) or "reduction" not in generic.iterators:
         return None
+    counts = _counts(generic, architecture, limit, given)
+    if counts is None:
+        return None
+    plan = _Plan(store, generic, counts)
+    return plan if _can_cut(plan, block, definitions) else None
+
+
+def _counts(
+    generic: linalg.Generic, architecture: Architecture, limit: int, given: tuple[int, ...]
+) -> Mapping[int, int] | None:
+    """Pieces of the reduced dimensions that have several; None to leave all of them whole."""
     extents = loop_extents(generic)
     dims = [d for d, kind in enumerate(generic.iterators) if kind == "reduction"]
     if len(extents) != len(generic.iterators):
@@ -222,8 +243,7 @@ def _plan(
         counts = chunk_counts([extents[d] for d in dims], total, limit)
     if counts is None or all(n == 1 for n in counts):
         return None
-    plan = _Plan(store, generic, {d: n for d, n in zip(dims, counts, strict=True) if n > 1})
-    return plan if _can_cut(plan, block, definitions) else None
+    return {d: n for d, n in zip(dims, counts, strict=True) if n > 1}
 
 
 def _keeps_order(generic: linalg.Generic, extents: Sequence[int], counts: Sequence[int]) -> bool:
@@ -269,12 +289,19 @@ def _can_cut(plan: _Plan, block: Sequence[Operation], definitions: Definitions) 
         read = place_of(load, definitions).root
         if any(may_alias(read, place_of(store, definitions).root) for store in stores):
             return False
-        cut = [expr for expr in map.results if set(expr.dims()) & set(plan.counts)]
-        if any(not isinstance(expr, Dim) for expr in cut) or len(set(cut)) != len(cut):
-            return False
-        if cut and not _is_box(tile_of(load, definitions)):
+        if not _reads_pieces(load, map, plan.counts, definitions):
             return False
     return True
+
+
+def _reads_pieces(
+    load: ktdp.Load, map: AffineMap, counts: Mapping[int, int], definitions: Definitions
+) -> bool:
+    """Whether each piece of the cut dimensions reads a box of its own."""
+    cut = [expr for expr in map.results if set(expr.dims()) & set(counts)]
+    if any(not isinstance(expr, Dim) for expr in cut) or len(set(cut)) != len(cut):
+        return False
+    return not cut or _is_box(tile_of(load, definitions))
 
 
 def _is_box(tile: ktdp.ConstructAccessTile) -> bool:
@@ -288,6 +315,95 @@ def _is_box(tile: ktdp.ConstructAccessTile) -> bool:
     return (
         lattice is not None and not any(lattice.start) and lattice.order == tuple(range(len(lattice.start)))
     )
+
+
+# -- results that are used again
+
+
+def _with_places(module: Module, architecture: Architecture, limit: int, given: tuple[int, ...]) -> Module:
+    """The module with reductions that are to be cut stored before their results are used again."""
+    places = Places(module, architecture)
+
+    def folds(group: Sequence[Operation], definitions: Definitions) -> Sequence[linalg.LinalgOp]:
+        return _folds(group, definitions, architecture, limit, given)
+
+    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
+        return [
+            with_fold_places(op, folds, places) if isinstance(op, func.Func) and not op.is_declaration else op
+            for op in operations
+        ]
+
+    placed = rewrite_blocks(module, rewrite)
+    if placed is module:
+        return module
+    definitions = Definitions(placed)
+
+    def with_copies(operations: Sequence[Operation]) -> list[Operation]:
+        """A result that is stored as it is, too, is copied from its place by the compute unit."""
+        result: list[Operation] = []
+        for op in operations:
+            if isinstance(op, ktdp.Store) and isinstance(definitions.definer(op.data_tile), ktdp.Load):
+                emitter = Emitter(op.location)
+                op = op.replace(operands=[_copy(op.data_tile, emitter), op.access_tile])
+                result += emitter.operations
+            result.append(op)
+        return result
+
+    new = dce(rewrite_blocks(placed, with_copies))
+    assert isinstance(new, Module)
+    return new
+
+
+def _folds(
+    group: Sequence[Operation],
+    definitions: Definitions,
+    architecture: Architecture,
+    limit: int,
+    given: tuple[int, ...],
+) -> list[linalg.Generic]:
+    """The reductions of a group to store before anything uses them: those to cut, and what these read."""
+    reductions = [op for op in group if isinstance(op, linalg.Generic) and "reduction" in op.iterators]
+    chosen: set[Operation] = set()
+    for op in reductions:
+        if (len(reductions) > 1 or own_stores(op, definitions) is None) and (
+            counts := _counts(op, architecture, limit, given)
+        ):
+            earlier = _earlier(op, counts, definitions)
+            if earlier is not None:
+                chosen |= {op, *earlier}
+    found = [op for op in reductions if op in chosen]
+    scratchpad = architecture.scratchpad
+    room = 0 if scratchpad is None or scratchpad.size is None else scratchpad.size // PLACES_SHARE
+    return found if sum(_result_bytes(op) for op in found) <= room else []
+
+
+def _earlier(
+    generic: linalg.Generic, counts: Mapping[int, int], definitions: Definitions
+) -> set[Operation] | None:
+    """The reductions that one to cut reads, directly or not; None if some operand cannot be cut."""
+    found: set[Operation] = set()
+    pending = [generic]
+    while pending:
+        op = pending.pop()
+        for value, map in zip(op.inputs, op.maps, strict=False):
+            definer = definitions.definer(value)
+            match definer:
+                case linalg.Generic() if "reduction" in definer.iterators:
+                    if definer not in found:
+                        found.add(definer)
+                        pending.append(definer)
+                case ktdp.Load():
+                    if op is generic and not _reads_pieces(definer, map, counts, definitions):
+                        return None
+                case _ if not is_window(definer):
+                    return None
+    return found
+
+
+def _result_bytes(generic: linalg.Generic) -> int:
+    type = generic.results[0].type
+    assert isinstance(type, TensorType)
+    return type.num_elements() * -(-bit_width(type.element) // 8)
 
 
 # -- pieces
@@ -404,18 +520,25 @@ class _Chunks:
         type = store.data_tile.type
         assert isinstance(type, TensorType)
         stored = emitter.add(ktdp.Load.create([store.access_tile], [type], location=store.location))
-        empty = emitter.add(tensor.Empty.create((), [type], location=store.location))
-        value, out = BlockArgument(type.element, "in"), BlockArgument(type.element, "out")
-        identity = AffineMap.identity(type.rank)
-        copy = linalg.Generic.build(
-            [stored],
-            [empty],
-            [identity, identity],
-            ["parallel"] * type.rank,
-            Region.of([linalg.Yield.create([value])], [value, out]),
-            location=store.location,
-        )
-        return emitter.add(copy)
+        return _copy(stored, emitter)
+
+
+def _copy(source: Value, emitter: Emitter) -> Value:
+    """A tensor through an element-wise generic, as it is."""
+    type = source.type
+    assert isinstance(type, TensorType)
+    empty = emitter.add(tensor.Empty.create((), [type], location=emitter.location))
+    value, out = BlockArgument(type.element, "in"), BlockArgument(type.element, "out")
+    identity = AffineMap.identity(type.rank)
+    copy = linalg.Generic.build(
+        [source],
+        [empty],
+        [identity, identity],
+        ["parallel"] * type.rank,
+        Region.of([linalg.Yield.create([value])], [value, out]),
+        location=emitter.location,
+    )
+    return emitter.add(copy)
 
 
 def _piece_of(window: TensorType, map: AffineMap, sizes: Mapping[int, int]) -> TensorType:
