@@ -332,10 +332,19 @@ def test_partial_results_are_loaded_once_a_piece(device: str) -> None:
     assert loop.count("ktdf.data_transfer") == 1
 
 
+def test_results_that_are_used_again_get_a_place() -> None:
+    """The pieces fold into the scratchpad; what is computed further loads from there."""
+    twice = rows((8, 64), [0]).replace("%r = linalg", "%q = linalg")
+    twice = twice.replace("ktdp.store %r", "%r = arith.negf %q : tensor<64xf16>\nktdp.store %r")
+    piece, rest, out = "tensor<4x64xf16>", "tensor<64xf16>", "tensor<64xf16>"
+    assert loads(chunked(twice, "sample", num_chunks="2")) == [piece, piece, rest, out]
+    stores = [op for op in chunked(twice, "sample", num_chunks="2").walk() if op.name == "ktdp.store"]
+    assert len({op.operands[1] for op in stores}) == 2
+    (whole,) = loads(chunked(twice, "sample", num_chunks="3"))
+    assert whole == "tensor<8x64xf16>"
+
+
 def test_what_is_left_alone() -> None:
     """Results that overwrite an operand, and computations that use the sum for more."""
     in_place = rows((8, 64), [0]).replace("ktdp.construct_memory_view %y", "ktdp.construct_memory_view %x")
     assert len(loads(chunked(in_place, "sample", num_chunks="2"))) == 1
-    twice = rows((8, 64), [0]).replace("%r = linalg", "%q = linalg")
-    twice = twice.replace("ktdp.store %r", "%r = arith.negf %q : tensor<64xf16>\nktdp.store %r")
-    assert len(loads(chunked(twice, "sample", num_chunks="2"))) == 1
