@@ -9,7 +9,7 @@ import pytest
 
 import dfsched
 import ktir
-from dfsched.passes import map_reduction_partials, reduction_dim_chunking
+from dfsched.passes import map_reduction_partials, reduction_dim_chunking, reduction_pieces
 from dfsched.passes.base import PassContext
 
 QUAD = str(Path(__file__).parent / "devices" / "quad.mlir")
@@ -266,13 +266,13 @@ def test_small_reductions_are_not_cut() -> None:
 
 def test_as_few_pieces_as_fit() -> None:
     """Checklist R2: two pieces of 2 MiB; an extent without divisors element by element."""
-    assert reduction_dim_chunking.chunk_counts([16384], 2 << 20, 1 << 20) == (2,)
-    assert reduction_dim_chunking.chunk_counts([12289], 12289 * 128 * 2, 1 << 20) == (12289,)
+    assert reduction_pieces.chunk_counts([16384], 2 << 20, 1 << 20) == (2,)
+    assert reduction_pieces.chunk_counts([12289], 12289 * 128 * 2, 1 << 20) == (12289,)
     for extent in (1, 2, 12, 97, 360, 2**10, 65537 * 3):
-        found = reduction_dim_chunking.divisors(extent)
+        found = reduction_pieces.divisors(extent)
         assert found == [n for n in range(1, extent + 1) if extent % n == 0]
     for extent in (2**31 - 1, 2**61 - 1, 2**63, 65537**3, 10**40 + 1):  # at once, whatever the extent
-        (count,) = reduction_dim_chunking.chunk_counts([extent], 128 * extent, 1 << 20) or (0,)
+        (count,) = reduction_pieces.chunk_counts([extent], 128 * extent, 1 << 20) or (0,)
         assert extent % count == 0
         assert 128 * (extent // count) <= 1 << 20
     new = chunked(rows((16384, 64), [0]), "spyre")

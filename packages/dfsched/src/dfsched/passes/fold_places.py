@@ -49,10 +49,14 @@ Folds = Callable[[Sequence[Operation], Definitions], Sequence[linalg.LinalgOp]]
 
 @define(eq=False)
 class Places:
-    """Room in the scratchpad that neither the kernel nor residents of other kernels use, from its end on."""
+    """Room in the scratchpad that neither the kernel nor residents of other kernels use, from its end on.
+
+    `tiles`: the access tiles that cover the places.
+    """
 
     module: Module
     architecture: Architecture
+    tiles: set[ktdp.ConstructAccessTile] = field(factory=set)
     _taken: list[tuple[int, int]] = field(factory=list)
 
     @property
@@ -209,4 +213,5 @@ class _Phases:
             location=emitter.location,
         )
         emitter.operations.append(tile)
+        self.places.tiles.add(tile)
         return tile

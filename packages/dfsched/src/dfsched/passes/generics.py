@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dfsched.passes.build import Emitter
 from dfsched.passes.errors import Findings
 from dfsched.passes.ir_tools import Definitions, rewrite_blocks
 from ktir.affine import AffineMap, Dim
@@ -17,6 +18,7 @@ from ktir.types import FloatType, ShapedType, TensorType, Type
 
 __all__ = [
     "element_type",
+    "element_wise_copy",
     "is_element_wise",
     "is_window",
     "loop_extents",
@@ -75,6 +77,24 @@ def make_generic(
     region = Region.of([*body, terminator], arguments)
     iterators = ["parallel"] * maps[-1].num_dims
     return linalg.Generic.build(inputs, [output], maps, iterators, region, location=location)
+
+
+def element_wise_copy(source: Value, emitter: Emitter) -> Value:
+    """A tensor as it is, through an element-wise generic: the compute unit moves it."""
+    type = source.type
+    assert isinstance(type, TensorType)
+    empty = emitter.add(tensor.Empty.create((), [type], location=emitter.location))
+    value, out = BlockArgument(type.element, "in"), BlockArgument(type.element, "out")
+    identity = AffineMap.identity(type.rank)
+    copy = linalg.Generic.build(
+        [source],
+        [empty],
+        [identity, identity],
+        ["parallel"] * type.rank,
+        Region.of([linalg.Yield.create([value])], [value, out]),
+        location=emitter.location,
+    )
+    return emitter.add(copy)
 
 
 def rewrite_generics(

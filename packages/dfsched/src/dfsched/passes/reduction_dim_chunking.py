@@ -8,10 +8,10 @@ that the meaning stays the same to the bit. Leaves KTIR with a loop over the oth
 
 The number of pieces is the least one that divides the extent and makes pieces small enough, of the outermost
 reduced dimension first; `num-chunks` gives a number for each reduced dimension instead. A result that is
-used again (a mean, a softmax along columns) gets a place in the scratchpad first (`fold_places`): the
-program folds into it, then loads it and computes the rest. Reductions whose pieces cannot be told apart
-(operands that are no loads of boxes, results that are written over an operand or fill more than a quarter of
-the scratchpad) are left alone, and so are results that are used again in the v1 profile.
+used again (a mean, a softmax along columns) gets a place in the scratchpad first where the group does not fit
+as it is (`reused_reductions`): the program folds into it, then loads it and computes the rest. Reductions
+whose pieces cannot be told apart (operands that are no loads of boxes, results that are written over an
+operand) are left alone, and so are results that are used again in the v1 profile.
 
 Before (a sum over 16384 rows)::
 
@@ -44,35 +44,31 @@ ktdp.store %14, %2 : tensor<2xf16>, <2xindex>
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from attrs import define, frozen
 
-from dfsched.architecture import Architecture
 from dfsched.options import Profile
 from dfsched.passes import build
 from dfsched.passes.base import Group, Pass, PassContext, Setting, numbers
 from dfsched.passes.build import Emitter
-from dfsched.passes.errors import ScheduleError
-from dfsched.passes.fold_places import Places, with_fold_places
-from dfsched.passes.generics import is_window, loop_extents
-from dfsched.passes.group_parts import own_stores
+from dfsched.passes.generics import element_wise_copy, is_window, loop_extents
 from dfsched.passes.ir_tools import Definitions, clone_all, rewrite_blocks
 from dfsched.passes.memory_accesses import may_alias, tile_of
-from dfsched.passes.pipeline_parts import place_of, scalar_types
-from dfsched.passes.reductions import combine_of
-from dfsched.passes.tile_lattices import lattice_of
+from dfsched.passes.pipeline_parts import place_of
+from dfsched.passes.reduction_pieces import Limits, piece_counts, reads_pieces, room
+from dfsched.passes.reused_reductions import with_places
 from dfsched.passes.vector_lanes import shift_indices
 from ktir.affine import AffineExpr, AffineMap, AffineSet, Dim
 from ktir.attributes import AffineMapAttr, AffineSetAttr, DenseArrayAttr
-from ktir.dialects import arith, func, ktdp, linalg, tensor
+from ktir.dialects import arith, ktdp, linalg, tensor
 from ktir.dialects.builtin import Module
 from ktir.ir import BlockArgument, Operation, Region, Value
 from ktir.opdef import OPERAND_SEGMENTS
 from ktir.transforms import dce
-from ktir.types import I32, INDEX, TensorType, bit_width
+from ktir.types import I32, INDEX, TensorType
 
-__all__ = ["NUM_CHUNKS", "PASS", "THRESHOLD", "chunk_counts", "divisors", "run"]
+__all__ = ["NUM_CHUNKS", "PASS", "THRESHOLD", "run"]
 
 NAME = "reduction-dim-chunking"
 
@@ -82,25 +78,24 @@ NUM_CHUNKS: Setting[tuple[int, ...]] = Setting(NAME, "num-chunks", (), numbers)
 THRESHOLD: Setting[int] = Setting(NAME, "chunk-size-threshold", 1 << 20, int)
 """Bytes of operands that a reduction may move at a time."""
 
-PLACES_SHARE = 4
-"""The part of the scratchpad that results of one group may take that are used again: one in so many."""
-
 
 def run(module: Module, context: PassContext) -> Module:
     """Cut the reductions of every block; `ScheduleError` if `num-chunks` has the wrong count."""
     if not any(isinstance(op, linalg.Generic) and "reduction" in op.iterators for op in module.walk()):
         return module
-    limit = min(context.setting(THRESHOLD), _room(context.architecture))
-    given = context.setting(NUM_CHUNKS)
+    architecture = context.architecture
+    limit = min(context.setting(THRESHOLD), room(architecture) // 2)
+    limits = Limits(architecture, limit, context.setting(NUM_CHUNKS))
+    places: Collection[ktdp.ConstructAccessTile] = ()
     if context.options.profile is not Profile.V1:
-        module = _with_places(module, context.architecture, limit, given)
+        module, places = with_places(module, limits, context)
     definitions = Definitions(module)
 
     def rewrite(operations: Sequence[Operation]) -> list[Operation]:
         plans: dict[Operation, _Plan] = {}
         for op in operations:
             if isinstance(op, ktdp.Store):
-                plan = _plan(op, operations, definitions, context.architecture, limit, given)
+                plan = _plan(op, operations, definitions, limits, places)
                 if plan is not None:
                     plans[op] = plan
         replaced = {plan.generic for plan in plans.values()}
@@ -137,19 +132,6 @@ def _feeds_only(op: Operation, users: set[linalg.Generic], definitions: Definiti
     return bool(found) and all(user in users for user in found)
 
 
-def _room(architecture: Architecture) -> int:
-    """Half of the smallest memory between device memory and the compute unit, in bytes."""
-    sizes = [
-        memory.size
-        for memory in architecture.memories
-        if memory.size is not None
-        and not architecture.is_global(memory.kind)
-        and not architecture.is_private(memory.kind)
-        and not architecture.is_address_buffer(memory.kind)
-    ]
-    return min(sizes, default=1 << 62) // 2
-
-
 # -- how many pieces
 
 
@@ -162,120 +144,34 @@ class _Plan:
     counts: Mapping[int, int]
 
 
-def chunk_counts(extents: Sequence[int], total_bytes: int, limit: int) -> tuple[int, ...] | None:
-    """The least numbers of pieces, outermost dimension first, that bring `total_bytes` down to `limit`.
-
-    A dimension is only cut after all in front of it are down to one element, which keeps the order of the
-    elements. None if even single elements are too much. Of the numbers of pieces only `divisors` are tried.
-
-    >>> chunk_counts([16384], 2 << 20, 1 << 20)
-    (2,)
-    >>> chunk_counts([12289], 3145984, 1 << 20)
-    (12289,)
-    >>> chunk_counts([4, 1000], 8000, 500)
-    (4, 4)
-    """
-    counts: list[int] = []
-    rest = total_bytes
-    for extent in extents:
-        counts.append(next((n for n in divisors(extent) if rest // n <= limit), extent))
-        rest //= counts[-1]
-    return tuple(counts) if rest <= limit else None
-
-
-def divisors(number: int) -> list[int]:
-    """Divisors of a positive number, ascending; in numbers above 2**32, large prime factors count as one.
-
-    >>> divisors(60)
-    [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60]
-    """
-    found = [1]
-    rest, prime = number, 2
-    while prime * prime <= rest and prime < 1 << 16:
-        known = len(found)
-        while rest % prime == 0:
-            rest //= prime
-            found += [prime * divisor for divisor in found[-known:]]
-        prime += 1
-    if rest > 1:
-        found += [rest * divisor for divisor in found]
-    return sorted(found)
-
-
 def _plan(
     store: ktdp.Store,
     block: Sequence[Operation],
     definitions: Definitions,
-    architecture: Architecture,
-    limit: int,
-    given: tuple[int, ...],
+    limits: Limits,
+    places: Collection[ktdp.ConstructAccessTile],
 ) -> _Plan | None:
     """What to cut for a store; None to leave it alone."""
     generic = definitions.definer(store.data_tile)
     if not isinstance(generic, linalg.Generic) or "reduction" not in generic.iterators:
         return None
-    counts = _counts(generic, architecture, limit, given)
+    counts = piece_counts(generic, limits)
     if counts is None:
         return None
     plan = _Plan(store, generic, counts)
-    return plan if _can_cut(plan, block, definitions) else None
+    return plan if _can_cut(plan, block, definitions, places) else None
 
 
-def _counts(
-    generic: linalg.Generic, architecture: Architecture, limit: int, given: tuple[int, ...]
-) -> Mapping[int, int] | None:
-    """Pieces of the reduced dimensions that have several; None to leave all of them whole."""
-    extents = loop_extents(generic)
-    dims = [d for d, kind in enumerate(generic.iterators) if kind == "reduction"]
-    if len(extents) != len(generic.iterators):
-        return None
-    counts: tuple[int, ...] | None
-    if given:
-        if len(given) != len(dims):
-            raise ScheduleError.at(
-                generic.location,
-                f"the reduction has {len(dims)} dimensions, but {len(given)} numbers of chunks",
-            )
-        divides = all(n > 0 and extents[d] % n == 0 for d, n in zip(dims, given, strict=True))
-        counts = given if divides and _keeps_order(generic, [extents[d] for d in dims], given) else None
-    else:
-        total = _bytes_at_a_time(generic, extents, architecture)
-        counts = chunk_counts([extents[d] for d in dims], total, limit)
-    if counts is None or all(n == 1 for n in counts):
-        return None
-    return {d: n for d, n in zip(dims, counts, strict=True) if n > 1}
+def _can_cut(
+    plan: _Plan,
+    block: Sequence[Operation],
+    definitions: Definitions,
+    places: Collection[ktdp.ConstructAccessTile],
+) -> bool:
+    """Whether the operands are loads of boxes that nothing writes, and the result is stored, no more.
 
-
-def _keeps_order(generic: linalg.Generic, extents: Sequence[int], counts: Sequence[int]) -> bool:
-    """Whether pieces in order have the elements in order, or the order does not matter."""
-    combine = combine_of(generic)
-    if combine is not None and not combine.depends_on_order:
-        return True
-    cut = max((j for j, n in enumerate(counts) if n > 1), default=0)
-    return all(counts[j] == extents[j] for j in range(cut))
-
-
-def _bytes_at_a_time(generic: linalg.Generic, extents: Mapping[int, int], architecture: Architecture) -> int:
-    """What one step of the loops over the other dimensions moves: all operands, a vector along the last."""
-    lanes = architecture.vector_length(dict.fromkeys(scalar_types(generic)))
-    total = 0
-    for value, map in dict(zip(generic.inputs, generic.maps, strict=False)).items():
-        type = value.type
-        if not isinstance(type, TensorType):
-            continue
-        count = 1
-        for position, expr in enumerate(map.results):
-            for dim in expr.dims():
-                if generic.iterators[dim] == "reduction":
-                    count *= extents[dim]
-                elif position == map.num_results - 1:
-                    count *= min(lanes, extents[dim])
-        total += count * -(-bit_width(type.element) // 8)
-    return total
-
-
-def _can_cut(plan: _Plan, block: Sequence[Operation], definitions: Definitions) -> bool:
-    """Whether the operands are loads of boxes that nothing writes, and the result is stored, no more."""
+    Nothing stands between the loads of a fold and the store to its place, and nothing else writes a place.
+    """
     generic = plan.generic
     if len(generic.results) != 1 or list(definitions.users(generic.results[0])) != [plan.store]:
         return False
@@ -286,124 +182,13 @@ def _can_cut(plan: _Plan, block: Sequence[Operation], definitions: Definitions) 
             continue
         if not isinstance(load, ktdp.Load) or load not in block:
             return False
+        own = tile_of(plan.store, definitions) in places or tile_of(load, definitions) in places
         read = place_of(load, definitions).root
-        if any(may_alias(read, place_of(store, definitions).root) for store in stores):
+        if not own and any(may_alias(read, place_of(store, definitions).root) for store in stores):
             return False
-        if not _reads_pieces(load, map, plan.counts, definitions):
+        if not reads_pieces(load, map, plan.counts, definitions):
             return False
     return True
-
-
-def _reads_pieces(
-    load: ktdp.Load, map: AffineMap, counts: Mapping[int, int], definitions: Definitions
-) -> bool:
-    """Whether each piece of the cut dimensions reads a box of its own."""
-    cut = [expr for expr in map.results if set(expr.dims()) & set(counts)]
-    if any(not isinstance(expr, Dim) for expr in cut) or len(set(cut)) != len(cut):
-        return False
-    return not cut or _is_box(tile_of(load, definitions))
-
-
-def _is_box(tile: ktdp.ConstructAccessTile) -> bool:
-    """A box in row-major order that starts at the subscripts."""
-    if tile.symbol_operands or tile.base_map.map.num_symbols:
-        return False
-    try:
-        lattice = lattice_of(tile)
-    except ScheduleError:
-        return False
-    return (
-        lattice is not None and not any(lattice.start) and lattice.order == tuple(range(len(lattice.start)))
-    )
-
-
-# -- results that are used again
-
-
-def _with_places(module: Module, architecture: Architecture, limit: int, given: tuple[int, ...]) -> Module:
-    """The module with reductions that are to be cut stored before their results are used again."""
-    places = Places(module, architecture)
-
-    def folds(group: Sequence[Operation], definitions: Definitions) -> Sequence[linalg.LinalgOp]:
-        return _folds(group, definitions, architecture, limit, given)
-
-    def rewrite(operations: Sequence[Operation]) -> list[Operation]:
-        return [
-            with_fold_places(op, folds, places) if isinstance(op, func.Func) and not op.is_declaration else op
-            for op in operations
-        ]
-
-    placed = rewrite_blocks(module, rewrite)
-    if placed is module:
-        return module
-    definitions = Definitions(placed)
-
-    def with_copies(operations: Sequence[Operation]) -> list[Operation]:
-        """A result that is stored as it is, too, is copied from its place by the compute unit."""
-        result: list[Operation] = []
-        for op in operations:
-            if isinstance(op, ktdp.Store) and isinstance(definitions.definer(op.data_tile), ktdp.Load):
-                emitter = Emitter(op.location)
-                op = op.replace(operands=[_copy(op.data_tile, emitter), op.access_tile])
-                result += emitter.operations
-            result.append(op)
-        return result
-
-    new = dce(rewrite_blocks(placed, with_copies))
-    assert isinstance(new, Module)
-    return new
-
-
-def _folds(
-    group: Sequence[Operation],
-    definitions: Definitions,
-    architecture: Architecture,
-    limit: int,
-    given: tuple[int, ...],
-) -> list[linalg.Generic]:
-    """The reductions of a group to store before anything uses them: those to cut, and what these read."""
-    reductions = [op for op in group if isinstance(op, linalg.Generic) and "reduction" in op.iterators]
-    chosen: set[Operation] = set()
-    for op in reductions:
-        if (len(reductions) > 1 or own_stores(op, definitions) is None) and (
-            counts := _counts(op, architecture, limit, given)
-        ):
-            earlier = _earlier(op, counts, definitions)
-            if earlier is not None:
-                chosen |= {op, *earlier}
-    found = [op for op in reductions if op in chosen]
-    scratchpad = architecture.scratchpad
-    room = 0 if scratchpad is None or scratchpad.size is None else scratchpad.size // PLACES_SHARE
-    return found if sum(_result_bytes(op) for op in found) <= room else []
-
-
-def _earlier(
-    generic: linalg.Generic, counts: Mapping[int, int], definitions: Definitions
-) -> set[Operation] | None:
-    """The reductions that one to cut reads, directly or not; None if some operand cannot be cut."""
-    found: set[Operation] = set()
-    pending = [generic]
-    while pending:
-        op = pending.pop()
-        for value, map in zip(op.inputs, op.maps, strict=False):
-            definer = definitions.definer(value)
-            match definer:
-                case linalg.Generic() if "reduction" in definer.iterators:
-                    if definer not in found:
-                        found.add(definer)
-                        pending.append(definer)
-                case ktdp.Load():
-                    if op is generic and not _reads_pieces(definer, map, counts, definitions):
-                        return None
-                case _ if not is_window(definer):
-                    return None
-    return found
-
-
-def _result_bytes(generic: linalg.Generic) -> int:
-    type = generic.results[0].type
-    assert isinstance(type, TensorType)
-    return type.num_elements() * -(-bit_width(type.element) // 8)
 
 
 # -- pieces
@@ -520,25 +305,7 @@ class _Chunks:
         type = store.data_tile.type
         assert isinstance(type, TensorType)
         stored = emitter.add(ktdp.Load.create([store.access_tile], [type], location=store.location))
-        return _copy(stored, emitter)
-
-
-def _copy(source: Value, emitter: Emitter) -> Value:
-    """A tensor through an element-wise generic, as it is."""
-    type = source.type
-    assert isinstance(type, TensorType)
-    empty = emitter.add(tensor.Empty.create((), [type], location=emitter.location))
-    value, out = BlockArgument(type.element, "in"), BlockArgument(type.element, "out")
-    identity = AffineMap.identity(type.rank)
-    copy = linalg.Generic.build(
-        [source],
-        [empty],
-        [identity, identity],
-        ["parallel"] * type.rank,
-        Region.of([linalg.Yield.create([value])], [value, out]),
-        location=emitter.location,
-    )
-    return emitter.add(copy)
+        return element_wise_copy(stored, emitter)
 
 
 def _piece_of(window: TensorType, map: AffineMap, sizes: Mapping[int, int]) -> TensorType:

@@ -35,7 +35,7 @@ from ktir.dialects import ktdp, linalg, tensor
 from ktir.ir import BlockArgument, Operation
 from ktir.types import INDEX, TensorType
 
-__all__ = ["is_slab_group", "slab_nests"]
+__all__ = ["SlabNest", "is_slab_group", "slab_nests"]
 
 
 def generics_of(group: Sequence[Operation]) -> list[linalg.Generic]:

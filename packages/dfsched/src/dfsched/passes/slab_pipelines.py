@@ -162,8 +162,11 @@ class SlabPipeline:
         for expr in map.results:
             start, values = self._start(op, expr)
             exprs.append(start)
-        shape = tuple(self._extent(op, expr) for expr in map.results)
-        return Subscripts(tuple(exprs), values), shape
+        return Subscripts(tuple(exprs), values), self.shape(op, map)
+
+    def shape(self, op: linalg.Generic, map: AffineMap) -> tuple[int, ...]:
+        """Extents of the box that an iteration reads or writes by a map."""
+        return tuple(self._extent(op, expr) for expr in map.results)
 
     def _extent(self, op: linalg.Generic, expr: AffineExpr) -> int:
         """Elements in a row that a subscript takes; `UnsupportedKernel` if it leaves some out."""
@@ -236,7 +239,7 @@ class SlabPipeline:
         window = self.nest.definitions.definer(value)
         if not is_window(window):
             return results[value]
-        shape = tuple(self._extent(op, expr) for expr in op.maps[number].results)
+        shape = self.shape(op, op.maps[number])
         type = TensorType(shape, element_type(value))
         return emitter.add(tensor.Empty.create((), [type], location=op.location))
 
@@ -272,7 +275,7 @@ class SlabPipeline:
         else:
             type = op.results[0].type
             assert isinstance(type, TensorType)
-            shape = tuple(self._extent(op, expr) for expr in op.maps[-1].results)
+            shape = self.shape(op, op.maps[-1])
             initial = emitter.add(
                 tensor.Empty.create((), [TensorType(shape, type.element)], location=op.location)
             )
