@@ -3,12 +3,12 @@
 The meeting stands twice: first in the loading stage, not in the first iteration, and last in the storing
 stage, not in the last one. Iteration n of the store then pairs with iteration n + 1 of the load.
 
-Under `BackedgeGuard.LINEAR` all loops around count, so that the first (last) iteration is the very first
-(very last) one. Where the number of iterations is not known in advance, or differs between units, there is no
-guard: the two meet behind the store in every iteration, which always pairs up. Under `BackedgeGuard.AND` only
-the loops count that an address depends on, and each of them must be beyond its first (before its last)
-iteration: the text of the published version, which deadlocks where an inner loop sends more than the queues
-hold.
+Under `BackedgeGuard.LINEAR` all loops around count that run the pipeline alone, so that the first (last)
+iteration is the very first (very last) one; where it stands in sequence with others, units meet anyway. Where
+the number of iterations is not known in advance, or differs between units, there is no guard: the two meet
+behind the store in every iteration, which always pairs up. Under `BackedgeGuard.AND` only the loops count
+that an address depends on, and each of them must be beyond its first (before its last) iteration: the text of
+the published version, which deadlocks where an inner loop sends more than the queues hold.
 
 There is no back edge (but under `BackedgeGuard.AND`) where every iteration stores what it loads itself, and
 nothing else (`in_place`).
@@ -105,14 +105,32 @@ def carried(pipeline: Pipeline, uses: DefUse, guard: BackedgeGuard) -> list[Back
             loads = [op for op in loads if ends or memory_of(op.source, uses) is not None]
             if not loads or (guard is BackedgeGuard.AND and not ends):
                 continue
-            around = tuple(op for op in uses.ancestors(pipeline) if repeats(op, uses))
             if guard is BackedgeGuard.AND:
                 needed = tuple(_dependent(loads, load, store, uses))
                 if needed:
                     found.append(BackEdge(store, load, needed))
-            elif around and not is_in_place(pipeline, store, load, uses):
+            elif (around := _repeated_alone(pipeline, uses)) and not is_in_place(pipeline, store, load, uses):
                 found.append(BackEdge(store, load, _guards(around, uses)))
     return found
+
+
+def _repeated_alone(pipeline: Pipeline, uses: DefUse) -> tuple[Operation, ...]:
+    """The loops around a pipeline that repeat it alone, innermost first.
+
+    Where other pipelines stand in sequence with it, all units that share memory meet behind the last one
+    (rule 4 of `dfsched.lowering.hazards`), which orders the iterations of the loops outside.
+    """
+    found: list[Operation] = []
+    inner: Operation = pipeline
+    for op in uses.ancestors(pipeline):
+        block = next(b for region in op.regions for b in region.blocks if inner in b.operations)
+        others = (other for other in block.operations if other is not inner and other.regions)
+        if any(isinstance(part, Pipeline) for other in others for part in other.walk()):
+            break
+        if repeats(op, uses):
+            found.append(op)
+        inner = op
+    return tuple(found)
 
 
 def _behind(stage: Stage, edges: Sequence[tuple[Stage, Stage]]) -> set[Stage]:
