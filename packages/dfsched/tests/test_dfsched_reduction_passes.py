@@ -332,16 +332,52 @@ def test_partial_results_are_loaded_once_a_piece(device: str) -> None:
     assert loop.count("ktdf.data_transfer") == 1
 
 
+def negated(shape: tuple[int, ...], over: list[int]) -> str:
+    """What `rows` folds, negated: the result of the reduction is not what is stored."""
+    kept = "".join(f"{n}x" for d, n in enumerate(shape) if d not in over)
+    text = rows(shape, over).replace("%r = linalg", "%q = linalg")
+    return text.replace("ktdp.store %r", f"%r = arith.negf %q : tensor<{kept}f16>\nktdp.store %r")
+
+
 def test_results_that_are_used_again_get_a_place() -> None:
     """The pieces fold into the scratchpad; what is computed further loads from there."""
-    twice = rows((8, 64), [0]).replace("%r = linalg", "%q = linalg")
-    twice = twice.replace("ktdp.store %r", "%r = arith.negf %q : tensor<64xf16>\nktdp.store %r")
+    twice = negated((8, 64), [0])
     piece, rest, out = "tensor<4x64xf16>", "tensor<64xf16>", "tensor<64xf16>"
-    assert loads(chunked(twice, "sample", num_chunks="2")) == [piece, piece, rest, out]
-    stores = [op for op in chunked(twice, "sample", num_chunks="2").walk() if op.name == "ktdp.store"]
-    assert len({op.operands[1] for op in stores}) == 2
+    cut = chunked(twice, "sample", num_chunks="2")
+    assert loads(cut) == [piece, piece, rest, out]
+    assert len({op.operands[1] for op in cut.walk() if op.name == "ktdp.store"}) == 2
+    assert ktir.print_module(cut).count("#ktdp.memory_space<ct_local>") == 1
     (whole,) = loads(chunked(twice, "sample", num_chunks="3"))
     assert whole == "tensor<8x64xf16>"
+    with pytest.raises(
+        dfsched.ScheduleError, match="the reduction has 1 dimensions, but 2 numbers of chunks"
+    ):
+        chunked(twice, "sample", num_chunks="2,2")
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (negated((510, 16), [0]), {}),
+        (negated((1024, 40000), [0]), {}),
+        (negated((1024, 16), [0]), {"profile": "v1"}),
+        (negated((1024, 1024), [0]).replace("(d0, d1) -> (d0, d1)", "(d0, d1) -> (d1, d0)", 1), {}),
+    ],
+    ids=["fits", "results too large", "v1", "another order"],
+)
+def test_groups_that_fit_or_cannot_be_split_stay(text: str, options: dict[str, str]) -> None:
+    """More than half of a scratchpad is no reason; only what surely does not fit is split."""
+    module = before_chunking(text, QUAD)
+    context = PassContext(dfsched.load_architecture(QUAD), dfsched.Options(**options))
+    assert reduction_dim_chunking.run(module, context) is module
+
+
+def test_groups_that_do_not_fit_are_split() -> None:
+    """The slab is 32 bytes a row, and there are 16 KiB; pieces are of 8 KiB."""
+    new = reduction_dim_chunking.run(
+        before_chunking(negated((1024, 16), [0]), QUAD), PassContext(dfsched.load_architecture(QUAD))
+    )
+    assert loads(new)[:2] == ["tensor<256x16xf16>", "tensor<256x16xf16>"]
 
 
 def test_what_is_left_alone() -> None:
