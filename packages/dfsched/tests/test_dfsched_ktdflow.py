@@ -367,6 +367,17 @@ def test_no_guard_where_the_last_iteration_is_not_known() -> None:
     assert signals(module)[-1] == ("mnisu", "mnilu")
 
 
+def test_no_guard_under_a_condition() -> None:
+    """The first iteration of a loop need not be the first run of what stands under a condition in it."""
+    below = pipeline(out="%src").replace("to %src[%r, 0]", "to %src[%r + 1, 0]")
+    condition = "%b = arith.cmpi slt, %i, %c4 : index\n"
+    module = flow(program(loop(STEP + condition + f"scf.if %b {{ {below} }}"), head=ROW))
+    assert guard_variables(module) == []
+    assert signals(module)[-1] == ("mnisu", "mnilu")
+    inside = flow(program(loop(STEP + condition + f"scf.if %b {{ {loop(below, '%c4', '%j')} }}"), head=ROW))
+    assert guard_variables(inside) == []
+
+
 def test_sibling_pipelines_share_units() -> None:
     """dataflowir checklist K18."""
     once = "%r = arith.muli %tid, %c8 : index\n"

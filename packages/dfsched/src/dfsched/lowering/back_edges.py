@@ -5,10 +5,11 @@ stage, not in the last one. Iteration n of the store then pairs with iteration n
 
 Under `BackedgeGuard.LINEAR` all loops around count that run the pipeline alone, so that the first (last)
 iteration is the very first (very last) one; where it stands in sequence with others, units meet anyway. Where
-the number of iterations is not known in advance, or differs between units, there is no guard: the two meet
-behind the store in every iteration, which always pairs up. Under `BackedgeGuard.AND` only the loops count
-that an address depends on, and each of them must be beyond its first (before its last) iteration: the text of
-the published version, which deadlocks where an inner loop sends more than the queues hold.
+the number of iterations is not known in advance, or differs between units, or the pipeline stands under a
+condition in a loop, there is no guard: the two meet behind the store in every iteration, which always pairs
+up. Under `BackedgeGuard.AND` only the loops count that an address depends on, and each of them must be beyond
+its first (before its last) iteration: the text of the published version, which deadlocks where an inner loop
+sends more than the queues hold.
 
 There is no back edge (but under `BackedgeGuard.AND`) where every iteration stores what it loads itself, and
 nothing else (`in_place`).
@@ -110,7 +111,7 @@ def carried(pipeline: Pipeline, uses: DefUse, guard: BackedgeGuard) -> list[Back
                 if needed:
                     found.append(BackEdge(store, load, needed))
             elif (around := _repeated_alone(pipeline, uses)) and not is_in_place(pipeline, store, load, uses):
-                found.append(BackEdge(store, load, _guards(around, uses)))
+                found.append(BackEdge(store, load, _guards(pipeline, around, uses)))
     return found
 
 
@@ -145,8 +146,13 @@ def _behind(stage: Stage, edges: Sequence[tuple[Stage, Stage]]) -> set[Stage]:
     return found
 
 
-def _guards(around: Sequence[Operation], uses: DefUse) -> tuple[scf.For, ...]:
-    """The loops, outermost first, if the first and the last iteration are known of all of them."""
+def _guards(pipeline: Pipeline, around: Sequence[Operation], uses: DefUse) -> tuple[scf.For, ...]:
+    """The loops, outermost first, if the first and the last run of the pipeline are known in all of them."""
+    for op in uses.ancestors(pipeline):
+        if isinstance(op, scf.If):  # the first run need not be in the first iteration
+            return ()
+        if op is around[-1]:
+            break
     loops = [loop for loop in around if isinstance(loop, scf.For) and _is_exact(loop, uses)]
     return tuple(reversed(loops)) if len(loops) == len(around) else ()
 
