@@ -340,8 +340,8 @@ def test_guards_of_two_loops() -> None:
     assert [[v.name for v in group] for group in guard_variables(linear)] == [["i", "j"], ["i", "j"]]
 
 
-def test_loops_around_pipelines_in_sequence_are_no_loops_of_a_guard() -> None:
-    """There the units meet behind the last pipeline, which guarded meetings would fall out of step with."""
+def test_no_guard_for_pipelines_in_sequence() -> None:
+    """Units meet between them, too: guarded meetings would fall out of step with these."""
     below = pipeline(out="%src").replace("to %src[%r, 0]", "to %src[%r + 1, 0]")
     repeated = loop(below, "%c4", "%j")
 
@@ -350,12 +350,11 @@ def test_loops_around_pipelines_in_sequence_are_no_loops_of_a_guard() -> None:
         return [[v.name for v in group] for group in guard_variables(module)]
 
     assert names(below) == [["i"], ["i"]]
-    assert names(below + below) == []
     assert names(repeated) == [["i", "j"], ["i", "j"]]
-    assert names(repeated + below) == [["j"], ["j"]]
-    assert names(below + repeated) == [["j"], ["j"]]
-    both = signals(flow(program(loop(STEP + below + below), head=ROW)))
-    assert {"mnisu", "mnilu"} in [set(pair) for pair in both[-6:]]
+    for body in (below + below, repeated + below, below + repeated):
+        assert names(body) == []
+        met = signals(flow(program(loop(STEP + body), head=ROW)))
+        assert met.count(("mnisu", "mnilu")) >= 2
 
 
 def test_no_guard_where_the_last_iteration_is_not_known() -> None:

@@ -3,13 +3,13 @@
 The meeting stands twice: first in the loading stage, not in the first iteration, and last in the storing
 stage, not in the last one. Iteration n of the store then pairs with iteration n + 1 of the load.
 
-Under `BackedgeGuard.LINEAR` all loops around count that run the pipeline alone, so that the first (last)
-iteration is the very first (very last) one; where it stands in sequence with others, units meet anyway. Where
-the number of iterations is not known in advance, or differs between units, or the pipeline stands under a
-condition in a loop, there is no guard: the two meet behind the store in every iteration, which always pairs
-up. Under `BackedgeGuard.AND` only the loops count that an address depends on, and each of them must be beyond
-its first (before its last) iteration: the text of the published version, which deadlocks where an inner loop
-sends more than the queues hold.
+Under `BackedgeGuard.LINEAR` all loops around count, so that the first (last) iteration is the very first
+(very last) one. There is no guard where the number of iterations is not known in advance, or differs between
+units, where a condition in a loop decides over the pipeline, or where other pipelines stand in sequence with
+it (between which units meet, too, in the order of the text): the two meet behind the store in every iteration,
+which always pairs up. Under `BackedgeGuard.AND` only the loops count that an address depends on, and each of
+them must be beyond its first (before its last) iteration: the text of the published version, which deadlocks
+where an inner loop sends more than the queues hold.
 
 There is no back edge (but under `BackedgeGuard.AND`) where every iteration stores what it loads itself, and
 nothing else (`in_place`).
@@ -106,32 +106,14 @@ def carried(pipeline: Pipeline, uses: DefUse, guard: BackedgeGuard) -> list[Back
             loads = [op for op in loads if ends or memory_of(op.source, uses) is not None]
             if not loads or (guard is BackedgeGuard.AND and not ends):
                 continue
+            around = tuple(op for op in uses.ancestors(pipeline) if repeats(op, uses))
             if guard is BackedgeGuard.AND:
                 needed = tuple(_dependent(loads, load, store, uses))
                 if needed:
                     found.append(BackEdge(store, load, needed))
-            elif (around := _repeated_alone(pipeline, uses)) and not is_in_place(pipeline, store, load, uses):
+            elif around and not is_in_place(pipeline, store, load, uses):
                 found.append(BackEdge(store, load, _guards(pipeline, around, uses)))
     return found
-
-
-def _repeated_alone(pipeline: Pipeline, uses: DefUse) -> tuple[Operation, ...]:
-    """The loops around a pipeline that repeat it alone, innermost first.
-
-    Where other pipelines stand in sequence with it, all units that share memory meet behind the last one
-    (rule 4 of `dfsched.lowering.hazards`), which orders the iterations of the loops outside.
-    """
-    found: list[Operation] = []
-    inner: Operation = pipeline
-    for op in uses.ancestors(pipeline):
-        block = next(b for region in op.regions for b in region.blocks if inner in b.operations)
-        others = (other for other in block.operations if other is not inner and other.regions)
-        if any(isinstance(part, Pipeline) for other in others for part in other.walk()):
-            break
-        if repeats(op, uses):
-            found.append(op)
-        inner = op
-    return tuple(found)
 
 
 def _behind(stage: Stage, edges: Sequence[tuple[Stage, Stage]]) -> set[Stage]:
@@ -147,12 +129,18 @@ def _behind(stage: Stage, edges: Sequence[tuple[Stage, Stage]]) -> set[Stage]:
 
 
 def _guards(pipeline: Pipeline, around: Sequence[Operation], uses: DefUse) -> tuple[scf.For, ...]:
-    """The loops, outermost first, if the first and the last run of the pipeline are known in all of them."""
+    """The loops, outermost first, if they repeat the pipeline alone and its first and last run are known."""
+    inner: Operation = pipeline
     for op in uses.ancestors(pipeline):
         if isinstance(op, scf.If):  # the first run need not be in the first iteration
             return ()
+        block = next(b for region in op.regions for b in region.blocks if inner in b.operations)
+        others = (other for other in block.operations if other is not inner and other.regions)
+        if any(isinstance(part, Pipeline) for other in others for part in other.walk()):
+            return ()
         if op is around[-1]:
             break
+        inner = op
     loops = [loop for loop in around if isinstance(loop, scf.For) and _is_exact(loop, uses)]
     return tuple(reversed(loops)) if len(loops) == len(around) else ()
 
