@@ -355,6 +355,24 @@ def test_results_that_are_used_again_get_a_place() -> None:
         chunked(twice, "sample", num_chunks="2,2")
 
 
+COLLAPSED = (
+    rows((1024, 2, 16), [0])
+    .replace("%r = linalg", "%q = linalg")
+    .replace(
+        "ktdp.store %r",
+        "%r0 = tensor.collapse_shape %q [[0, 1]] : tensor<2x16xf16> into tensor<32xf16>\n"
+        "%r = tensor.expand_shape %r0 [[0, 1]] output_shape [2, 16] : tensor<32xf16> into tensor<2x16xf16>\n"
+        "ktdp.store %r",
+    )
+)
+CONTINUED = rows((1024, 16), [0]).replace(
+    "ktdp.store %r,",
+    "%r2 = linalg.reduce { arith.addf } ins(%a : tensor<1024x16xf16>) outs(%r : tensor<16xf16>) "
+    "dimensions = [0]\nktdp.store %r2,",
+)
+"""Results that are reshaped, and that another reduction goes on from."""
+
+
 @pytest.mark.parametrize(
     ("text", "options"),
     [
@@ -372,12 +390,18 @@ def test_groups_that_fit_or_cannot_be_split_stay(text: str, options: dict[str, s
     assert reduction_dim_chunking.run(module, context) is module
 
 
-def test_groups_that_do_not_fit_are_split() -> None:
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [(negated((1024, 16), [0]), 1), (COLLAPSED, 1), (CONTINUED, 2)],
+    ids=["negated", "reshaped", "continued"],
+)
+def test_groups_that_do_not_fit_are_split(text: str, loops: int) -> None:
     """The slab is 32 bytes a row, and there are 16 KiB; pieces are of 8 KiB."""
-    new = reduction_dim_chunking.run(
-        before_chunking(negated((1024, 16), [0]), QUAD), PassContext(dfsched.load_architecture(QUAD))
-    )
-    assert loads(new)[:2] == ["tensor<256x16xf16>", "tensor<256x16xf16>"]
+    options = dfsched.Options(stop_after="construct-three-stage-pipeline")
+    passes = dfsched.compile(ktir.parse(text), QUAD, options).passes
+    new = next(item.module for item in passes if item.name == "reduction-dim-chunking")
+    assert loads(new)[0] in ("tensor<256x16xf16>", "tensor<256x2x16xf16>")
+    assert sum(op.name == "scf.for" for op in new.walk()) == loops
 
 
 def test_what_is_left_alone() -> None:

@@ -6,8 +6,8 @@ stage, not in the last one. Iteration n of the store then pairs with iteration n
 Under `BackedgeGuard.LINEAR` all loops around count, so that the first (last) iteration is the very first
 (very last) one. There is no guard where the number of iterations is not known in advance, or differs between
 units, where a condition in a loop decides over the pipeline, or where other pipelines stand in sequence with
-it (between which units meet, too, in the order of the text): the two meet behind the store in every iteration,
-which always pairs up. Under `BackedgeGuard.AND` only the loops count that an address depends on, and each of
+it (between which units meet, too, in the order of the text): the two meet behind the store every time, which
+always pairs up. Under `BackedgeGuard.AND` only the loops count that an address depends on, and each of
 them must be beyond its first (before its last) iteration: the text of the published version, which deadlocks
 where an inner loop sends more than the queues hold.
 

@@ -126,9 +126,19 @@ def _reductions(operations: Iterable[Operation]) -> list[linalg.Generic]:
 
 
 def _can_be_split(generic: linalg.Generic, counts: Mapping[int, int], definitions: Definitions) -> bool:
-    """Whether pieces can be loaded, and all else comes from reductions before or from nothing."""
+    """Whether pieces can be loaded, all else comes from reductions before or from nothing, and the result is
+    only stored or an input of other generics."""
     if len(generic.results) != 1:
         return False
+    for user in definitions.users(generic.results[0]):
+        match user:
+            case ktdp.Store():
+                pass
+            case linalg.Generic():
+                if generic.results[0] in user.outputs:
+                    return False
+            case _:
+                return False
     for value, map in zip(generic.inputs, generic.maps, strict=False):
         match definitions.definer(value):
             case linalg.Generic() as definer if "reduction" in definer.iterators:
