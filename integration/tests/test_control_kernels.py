@@ -203,6 +203,30 @@ KERNELS["row that a condition yields"] = (
     ", %n: index",
     [{"n": 4}, {"n": 3}],
 )
+for width in (32, 64):
+    KERNELS[f"two groups by i{width}"] = (
+        [
+            f"%k = arith.constant -3 : i{width}",
+            f"%m = arith.constant 5 : i{width}",
+            f"%u = arith.remui %n, %m : i{width}",
+            "%i = arith.index_castui %u : i32 to index"
+            if width == 32
+            else "%i = arith.index_cast %u : i64 to index",
+            f"%q = arith.cmpi slt, %n, %k : i{width}",
+            "%o = arith.ori %q, %f : i1",
+            "scf.if %o {",
+            *group("%t * 4 + %i, 0"),
+            "} else {",
+            "scf.if %f {",
+            *group("%t * 4 + 9, 0", name="3", op="subf"),
+            "} else {",
+            *group("%t * 4 + 8, 0", name="2", op="mulf"),
+            "}",
+            "}",
+        ],
+        f", %n: i{width}, %f: i1",
+        [{"n": -7, "f": False}, {"n": 2, "f": True}, {"n": 4, "f": False}],
+    )
 for width in (8, 16, 32, 64):
     KERNELS[f"row in i{width}"] = (
         [f"%i = arith.index_cast %n : i{width} to index", *group("%t * 4 + %i, 0")],

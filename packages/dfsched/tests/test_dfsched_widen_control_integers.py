@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dfsched
 import ktir
 from dfsched.passes import widen_control_integers
 from dfsched.passes.base import PassContext
+from ktir.attributes import IntegerAttr, wrap_integer
 from ktir.dialects import arith, func, scf
 from ktir.ir import Operation
 from ktir.types import I1, INDEX, IntegerType
@@ -113,3 +116,102 @@ def test_a_second_run_changes_nothing() -> None:
     v1 = PassContext(dfsched.load_architecture("sample"), dfsched.Options(profile="v1"))
     module = ktir.parse(LOOP)
     assert widen_control_integers.run(module, v1) is module
+
+
+BINARY = [
+    *("divui", "ceildivui", "remui", "minui", "maxui", "divsi", "ceildivsi", "floordivsi", "remsi", "minsi"),
+    *("maxsi", "andi", "ori", "xori", "shrsi", "shrui"),
+]
+CASTS = {"i8": ["extsi", "extui"], "i16": ["extsi", "extui"], "i32": ["trunci"], "i64": ["trunci"]}
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> str:
+    """Operations on a number that the launch passes that never leave its type; each result is used."""
+    type = start = draw(st.sampled_from(["i8", "i16", "i32", "i64"]))
+    lines, last = [], "%n"
+    for number in range(draw(st.integers(1, 4))):
+        new = f"%v{number}"
+        if type in ("i8", "i16"):
+            bits = draw(st.sampled_from(["i32", "i64"]))
+            lines.append(f"{new} = arith.{draw(st.sampled_from(CASTS[type]))} {last} : {type} to {bits}")
+        elif type == "i32" and draw(st.integers(0, 4)) == 0:
+            bits = "i64"
+            lines.append(f"{new} = arith.{draw(st.sampled_from(['extsi', 'extui']))} {last} : i32 to i64")
+        elif draw(st.integers(0, 4)) == 0:
+            bits = draw(st.sampled_from(["i8", "i16"] + (["i32"] if type == "i64" else [])))
+            lines.append(f"{new} = arith.trunci {last} : {type} to {bits}")
+        else:
+            bits, kind = type, draw(st.sampled_from(BINARY))
+            amount = draw(st.integers(0, 31) if kind.startswith("sh") else st.integers(1, 300))
+            lines.append(f"%k{number} = arith.constant {amount} : {type}")
+            lines.append(f"{new} = arith.{kind} {last}, %k{number} : {type}")
+        last, type = new, bits
+        cast = draw(st.sampled_from(["index_cast", "index_castui"]))
+        lines += [
+            f"%i{number} = arith.{cast} {last} : {type} to index",
+            f'"use"(%i{number}) : (index) -> ()',
+        ]
+    return "\n".join([f"func.func @k(%n: {start}) {{", *lines, "return", "}"])
+
+
+def used(function: func.Func, n: int) -> list[int]:
+    """What the function uses, by folding one operation after the other."""
+    (argument,) = function.arguments
+    values = {argument: IntegerAttr(n, argument.type)}
+    seen = []
+    for op in function.body.block.operations:
+        if op.name == "use":
+            seen.append(values[op.operands[0]].value)
+        elif op.results:
+            (found,) = op.fold([values[operand] for operand in op.operands])
+            found = found if isinstance(found, IntegerAttr) else values[found]
+            values[op.results[0]] = IntegerAttr(
+                wrap_integer(found.value, op.results[0].type), op.results[0].type
+            )
+    return seen
+
+
+@pytest.mark.sweep(default=80, full=5000)
+@given(text=chains(), n=st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1)))
+def test_signs_and_bits(text: str, n: int) -> None:
+    """Unsigned operations, shifts, extensions and truncations of negative numbers mean what they meant."""
+    before = ktir.parse(text)
+    (function,) = (op for op in before.walk() if isinstance(op, func.Func))
+    n = wrap_integer(n, function.arguments[0].type)
+    assert used(widened(text), n) == used(function, n)
+
+
+def test_shifts_of_indices() -> None:
+    """Shifts by constants are products and quotients, of index values as well; others stay."""
+    found = widened("""
+func.func @k(%i: index, %n: index) {
+  %c3 = arith.constant 3 : index
+  %a = arith.shli %i, %c3 : index
+  %b = arith.shrsi %a, %c3 : index
+  %c = arith.shrui %b, %n : index
+  "use"(%c) : (index) -> ()
+  return
+}
+""")
+    assert len(scalars(found, arith.MulI)) == len(scalars(found, arith.FloorDivSI)) == 1
+    assert len(scalars(found, arith.ShRUI)) == 1
+    assert not scalars(found, arith.ShLI)
+    assert not scalars(found, arith.ShRSI)
+
+
+def test_natural_numbers_keep_their_form() -> None:
+    """Numbers that are certainly not negative need no mask."""
+    found = widened("""
+func.func @k(%n: i32) {
+  %id = ktdp.get_compute_tile_id : index
+  %w = arith.index_cast %id : index to i32
+  %c7 = arith.constant 7 : i32
+  %a = arith.muli %w, %c7 : i32
+  %b = arith.remui %a, %c7 : i32
+  %c = arith.index_castui %b : i32 to index
+  "use"(%c) : (index) -> ()
+  return
+}
+""")
+    assert not scalars(found, arith.AndI)

@@ -9,6 +9,7 @@ from dfsched.codegen.scalars import ScalarEmitter
 from dfsched.codegen.tables import Cell, SymbolCell
 from dfsched.dialects.symbol import CreateId
 from dfsched.image import Launch, Move
+from ktir.dialects import arith
 from ktir.dialects.func import Call, Return
 from ktir.ir import Operation, Value
 
@@ -33,6 +34,8 @@ class CoordinatorEmitter(ScalarEmitter):
                 self._launch(op)
             case CreateId() | Return():
                 pass
+            case arith.IndexCast() | arith.IndexCastUI() if op.operands[0] in self.inputs:
+                self.scalars[op.results[0]] = self.scalar(op.operands[0])  # the host passes the number
             case _:
                 ScalarEmitter.operation(self, op)
 

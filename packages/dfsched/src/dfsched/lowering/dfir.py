@@ -113,14 +113,15 @@ def _check_signals(function: Func, uses: DefUse, kinds: UnitKinds) -> None:
 
 
 def _declare_inputs(kernel: Func) -> Func:
-    """``symbol.create_id`` for every index argument, and every other one that a call passes on."""
+    """``symbol.create_id`` for every index argument, and every other one that a call passes on or that the
+    kernel itself counts or decides with."""
     block = kernel.body.block
     known = {op.value for op in block.operations if isinstance(op, CreateId)}
-    passed = {value for op in kernel.walk() if isinstance(op, Call) for value in op.operands}
+    used = {value for op in kernel.walk() for value in op.operands}
     fresh = [
         CreateId.of(argument, -(position + 1))
         for position, argument in enumerate(kernel.arguments)
-        if argument not in known and (isinstance(argument.type, IndexType) or argument in passed)
+        if argument not in known and (isinstance(argument.type, IndexType) or argument in used)
     ]
     return kernel.replace(regions=(Region((block.replace(operations=(*fresh, *block.operations)),)),))
 

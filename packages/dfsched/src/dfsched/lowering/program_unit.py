@@ -339,6 +339,14 @@ class ProgramUnitBuilder:
             self.meanings[op.results[0]] = moved
             return
         operands = [self.scalar(value, op) for value in op.operands]
+        if not isinstance(op, arith.IndexCast | arith.IndexCastUI):
+            for old, new in zip(op.operands, operands, strict=True):
+                if old.type != new.type:  # a symbol is an index value
+                    raise UnsupportedLowering.at(
+                        op.location,
+                        f"'{op.name}' of a number of type {old.type} that the launch passes is not "
+                        "supported; compute with it as an index",
+                    )
         clone = op.replace(operands=operands, results=[type(r)(r.type, r.name) for r in op.results])
         parts = [self.runtime(m) for m in meanings]
         self.meanings[op.results[0]] = Runtime(
