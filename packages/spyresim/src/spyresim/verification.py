@@ -21,7 +21,7 @@ from dfsched.pipeline import PassResult, find_passes, pipeline
 from ktir.dialects.builtin import Module
 from ktir.dtypes import decode_array, encode_array, storage_dtype
 from ktir.errors import KtirError
-from ktir.interface import Argument
+from ktir.interface import Argument, find_function
 from ktir.machine import F16Format, Machine
 from ktir.types import DF16, FloatType, IntegerType, Type
 from spyrert.errors import SpyreError
@@ -33,6 +33,7 @@ from spyresim.repetition import DataflowRuns, says_the_same
 from spyresim.report import Result
 from spyresim.schedule_level import Interface, interface_of, run_schedule
 from spyresim.watch import Watch
+from spyresim.whole_numbers import stays_whole
 
 __all__ = ["Difference", "LevelOutcome", "Verification", "differences", "random_arguments", "verify"]
 
@@ -442,7 +443,11 @@ def _reassociated(
         return found
 
     outcome = _outcome("schedule", result.name, meaning, run, rounding)
-    if outcome.agrees and rounding.exact_on_integers:
+    if (
+        outcome.agrees
+        and rounding.exact_on_integers
+        and stays_whole(find_function(compiled.source, compiled.kernel))
+    ):
         machine = compiled.architecture.machine().for_module(compiled.source.attributes)
         small = {name: _small_integers(value) for name, value in arguments.items()}
         try:
