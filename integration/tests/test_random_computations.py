@@ -27,7 +27,8 @@ QUAD = str(ROOT / "packages" / "dfsched" / "tests" / "devices" / "quad.mlir")
 DEVICES = {"spyre": "spyre", "sample": "sample", "sample_h": "sample_h", "quad": QUAD}
 
 FITS_NOT = re.compile(
-    r"does not compute on \w+$|has no lanes of i16 or i32 for them$|no pattern of the device maps '[\w.]+' to"
+    r"does not compute on \w+\n.*note: it computes on|has no lanes of i16 or i32 for them$|"
+    r"no pattern of the device maps '[\w.]+' to"
 )
 """What a device may say of a kernel that is for another one: it lacks lanes of a type, or a function."""
 

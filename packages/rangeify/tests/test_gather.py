@@ -40,7 +40,7 @@ def draw_key(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
         items.insert(draw(st.integers(0, len(items))), Ellipsis)
         full = sum(k is not Ellipsis for k in items)
         if full == len(shape) and draw(st.booleans()):
-            items.remove(Ellipsis)
+            items = [k for k in items if k is not Ellipsis]
     return tuple(items)
 
 
