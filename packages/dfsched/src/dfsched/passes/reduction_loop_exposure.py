@@ -225,6 +225,12 @@ class _Exposure:
             type = ports[0].cell.value.type
             assert isinstance(type, MemRefType)
             assert type.memory_space is not None
+            if self.slab.architecture.is_global(kind_of(type.memory_space)):
+                raise ScheduleError.at(
+                    self.stage.location,
+                    f"an intermediate result would have to stand in {type.memory_space}, which is device "
+                    "memory; the device needs a memory of the core between it and the compute unit",
+                )
             return type.memory_space, ports[0].unit
         raise ScheduleError.at(self.stage.location, "this stage keeps a result that no transfer takes away")
 

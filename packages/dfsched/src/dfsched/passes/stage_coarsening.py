@@ -223,6 +223,7 @@ class _Coarsening:
         transfers = [
             op for stage in self.pipeline.stages for op in stage.walk() if isinstance(op, DataTransfer)
         ]
+        found: dict[Value, set[scf.For]] = {}
         for result, users in homes.items():
             if len(users) < 2 or not isinstance(result.type, MemRefType):
                 continue
@@ -236,13 +237,23 @@ class _Coarsening:
                             op.location, "a buffer between stages may only be used by transfers"
                         )
             indices = [value for op in touching for value in (*op.source_indices, *op.dest_indices)]
-            loops = tuple(
+            found[result] = {
                 loop
                 for loop in self.loops
                 if depends_on(indices, {loop.induction_variable}, self.definitions)
-            )
-            if loops:
-                self.expanded[result] = loops
+            }
+        self._spread(found, transfers)
+        for result in homes:
+            if found.get(result):
+                self.expanded[result] = tuple(loop for loop in self.loops if loop in found[result])
+
+    @staticmethod
+    def _spread(found: dict[Value, set[scf.For]], transfers: Sequence[DataTransfer]) -> None:
+        """Buffers in different memories on one way hold the same: each depends on the loops of the others."""
+        copies = [op for op in transfers if op.source in found and op.dest in found]
+        for _ in copies:  # a way has at most as many steps
+            for op in copies:
+                found[op.source] = found[op.dest] = found[op.source] | found[op.dest]
 
     # -- construction
 

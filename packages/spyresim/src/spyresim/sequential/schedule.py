@@ -54,7 +54,8 @@ class Hardware:
         device = self.architecture.memory_kind(kind)
         if self.architecture.is_global(device):
             return self._run.device, 0
-        if self.architecture.is_per_core_scratchpad(device):
+        scratchpad = self.architecture.scratchpad  # a core may have more memories than this one
+        if scratchpad is not None and self.architecture.memory_kind(scratchpad.kind) == device:
             return self._run.scratchpad, None
         bank = self._banks.get(device)
         if bank is None:
