@@ -46,3 +46,30 @@ def test_damaged_files(tmp_path: Path, cases: int) -> None:
     for seed in range(cases):
         text, wrong = outcomes(tmp_path, seed)
         assert wrong is None, f"seed {seed}: {wrong}\n{text}"
+
+
+FORMS = [
+    path
+    for path in sorted((ROOT / "packages" / "ktir" / "tests" / "corpus" / "valid").glob("*.mlir"))
+    if "loc(" not in path.read_text()  # whose places are in other files
+]
+"""Every operation and spelling that KTIR has, scheduled or not."""
+
+
+@pytest.mark.parametrize("number", range(len(FORMS)), ids=[path.stem for path in FORMS])
+def test_all_forms(tmp_path: Path, number: int) -> None:
+    """What cannot be scheduled is refused at a line and column, whatever operation of KTIR it is."""
+    kernel = tmp_path / "kernel.mlir"
+    kernel.write_text(FORMS[number].read_text())
+    assert compile_file(kernel, DEVICES[sorted(DEVICES)[number % len(DEVICES)]]) is None
+
+
+@pytest.mark.sweep(default=20, full=5_000)
+def test_damaged_forms(tmp_path: Path, cases: int) -> None:
+    """The same for damaged texts of all operations."""
+    for seed in range(cases):
+        dice = Random(seed)
+        kernel = tmp_path / "kernel.mlir"
+        kernel.write_text(mutated(dice.choice(FORMS).read_text(), dice))
+        wrong = compile_file(kernel, DEVICES[dice.choice(sorted(DEVICES))])
+        assert wrong is None, f"seed {seed}: {wrong}\n{kernel.read_text()}"

@@ -182,7 +182,7 @@ UNPLACED = "a buffer without an address is left"
 
 def _after_backend(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
     for op in module.walk():
-        if op.definition.dialect in ("ktdf", "ktdf_lowering", "ktdp", "linalg", "memref", "tensor"):
+        if op.name.partition(".")[0] in ("ktdf", "ktdf_lowering", "ktdp", "linalg", "memref", "tensor"):
             yield Diagnostic(f"'{op.name}' is left", op.location)
         elif isinstance(op, scf.For) and "loop_type" in op.attributes:
             yield Diagnostic("the annotation 'loop_type' is left", op.location)
@@ -224,7 +224,7 @@ def _normal_loops(module: Module, architecture: Architecture) -> Iterator[Diagno
 
 def _only_generics(module: Module, architecture: Architecture) -> Iterator[Diagnostic]:
     for op in module.walk():
-        if op.definition.dialect == "linalg" and not isinstance(
+        if op.name.partition(".")[0] == "linalg" and not isinstance(
             op, linalg.Generic | linalg.Yield | linalg.Index | linalg.Fill
         ):
             yield Diagnostic(f"'{op.name}' is left", op.location)

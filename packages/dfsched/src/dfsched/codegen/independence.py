@@ -101,7 +101,7 @@ class _Axes:
                 self.scalars(op)
             case LinalgOp():
                 self.structured(op)
-            case _ if op.definition.dialect in SCALAR_DIALECTS and not op.regions:
+            case _ if op.name.partition(".")[0] in SCALAR_DIALECTS and not op.regions:
                 self.elementwise(op)
             case _:
                 raise _Position
@@ -116,7 +116,7 @@ class _Axes:
             if any(isinstance(value.type, ShapedType) for value in op.results):
                 raise _Position
             return
-        if op.definition.dialect == spyreop.DIALECT.name:
+        if op.name.partition(".")[0] == spyreop.DIALECT.name:
             raise _Position  # some work across lanes
         sides = [self.of(value) for value in tensors]
         for dimension in range(len(sides[0])):
@@ -158,7 +158,10 @@ class _Axes:
                 if isinstance(inner, linalg.Index):
                     asked.add(inner.dim.value)
                     continue
-                if inner.regions or inner.definition.dialect not in (*SCALAR_DIALECTS, linalg.DIALECT.name):
+                if inner.regions or inner.name.partition(".")[0] not in (
+                    *SCALAR_DIALECTS,
+                    linalg.DIALECT.name,
+                ):
                     raise _Position
                 if any(isinstance(v.type, IndexType) and v not in inside for v in inner.operands):
                     raise _Position

@@ -191,7 +191,7 @@ class UnitEmitter(ScalarEmitter):
                 pass  # on first use
             case vc.ConstantBitstream() | vc.CreateAffineMask():
                 pass
-            case _ if op.definition.dialect == "vectorchain":
+            case _ if op.name.partition(".")[0] == "vectorchain":
                 self._vector(op)
             case _:
                 ScalarEmitter.operation(self, op)

@@ -191,7 +191,7 @@ class Computation:
     def scalar_operation(self, op: Operation, vectors: dict[Value, Value], lanes: int) -> Value:
         if isinstance(op, arith.Constant | spyreop.Constant):
             return self.splat(op.value, lanes, op)
-        is_known = op.definition.dialect in ("arith", "math", "spyreop") or MAPS_TO in op.attributes
+        is_known = op.name.partition(".")[0] in ("arith", "math", "spyreop") or MAPS_TO in op.attributes
         if op.regions or len(op.results) != 1 or not is_known:
             raise LoweringError.at(
                 op.location,

@@ -199,7 +199,8 @@ def is_matrix_product(op: linalg.Generic) -> bool:
     """
     if len(op.inputs) != 2 or "reduction" not in op.iterators:
         return False
-    left, right, out = ({d for e in map.results for d in e.dims()} for map in op.maps)
+    left, right, *outs = ({d for e in map.results for d in e.dims()} for map in op.maps)
+    out = set().union(*outs)
     contracted = {d for d, kind in enumerate(op.iterators) if kind == "reduction"} & left & right
     return bool(contracted and (left & out) - right and (right & out) - left)
 
