@@ -211,6 +211,19 @@ func.func @k(%n: i32) {
   %b = arith.remui %a, %c7 : i32
   %c = arith.index_castui %b : i32 to index
   "use"(%c) : (index) -> ()
+  %n0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %n0 to %n step %c1 : i32 {
+    %d = arith.divui %i, %c7 : i32
+    %e = arith.index_castui %d : i32 to index
+    "use"(%e) : (index) -> ()
+  }
+  scf.for %i = %id to %c step %c {
+    %f = arith.index_castui %i : index to i32
+    %g = arith.extui %f : i32 to i64
+    %h = arith.index_castui %g : i64 to index
+    "use"(%h) : (index) -> ()
+  }
   return
 }
 """)

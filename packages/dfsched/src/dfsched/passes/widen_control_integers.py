@@ -398,6 +398,8 @@ class _Widening:
         number = arith.IndexCast.create([variable], [old.type], location=op.location)
         block = op.body.block
         self.twins[number.results[0]] = variable
+        if old in self.naturals:
+            self.naturals.update((variable, number.results[0]))
         inner = self.block([substitute(nested, {old: number.results[0]}) for nested in block.operations])
         body = block.replace(arguments=[variable], operations=[number, *inner])
         return [*before, op.replace(operands=bounds, regions=[Region((body,))])]
