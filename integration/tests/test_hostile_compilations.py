@@ -40,7 +40,7 @@ def outcomes(folder: Path, seed: int) -> tuple[str, str | None]:
     return text, compile_file(kernel, DEVICES[dice.choice(sorted(DEVICES))])
 
 
-@pytest.mark.sweep(default=80, full=10_000)
+@pytest.mark.sweep(default=60, full=10_000)
 def test_damaged_files(tmp_path: Path, cases: int) -> None:
     """Each is compiled or refused at a line and column."""
     for seed in range(cases):

@@ -110,7 +110,7 @@ def kernels(count: int) -> tuple[RandomKernel, ...]:
     return tuple(chosen)
 
 
-@pytest.mark.sweep(default=40, full=200)
+@pytest.mark.sweep(default=20, full=200)
 def test_random_kernels_have_their_shares(cases: int) -> None:
     chosen = kernels(cases)
     assert len(set(chosen)) == cases
@@ -123,7 +123,7 @@ def test_random_kernels_have_their_shares(cases: int) -> None:
     assert set(seen) == set(FEATURES)
 
 
-@pytest.mark.sweep(default=40, full=200)
+@pytest.mark.sweep(default=20, full=200)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_kernels(part: int, cases: int, process: DeviceProcess, tmp_path: Path) -> None:
     """Every level against every other and against NumPy; devices in turn."""

@@ -278,7 +278,7 @@ def point_sets(draw: st.DrawFn) -> str:
     return f"affine_set<(r, c) : ({', '.join(parts)})>"
 
 
-@pytest.mark.sweep(default=25, full=500)
+@pytest.mark.sweep(default=16, full=500)
 @given(
     points=point_sets(),
     order=st.sampled_from(["(r, c)", "(c, r)"]),

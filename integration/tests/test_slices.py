@@ -223,7 +223,7 @@ def two_slices(draw: st.DrawFn) -> tuple[Shape, Slice, Slice]:
     return tuple(shape), tuple(pair[0]), tuple(pair[1])
 
 
-@pytest.mark.sweep(default=5, full=150)
+@pytest.mark.sweep(default=3, full=150)
 @given(slices=two_slices(), folds=st.booleans(), device=st.sampled_from(DEVICES))
 def test_any_two_slices(slices: tuple[Shape, Slice, Slice], folds: bool, device: str) -> None:
     """Their product, or the largest element of it along the last dimension."""

@@ -255,7 +255,7 @@ def images(draw: st.DrawFn) -> im.Image:
     )
 
 
-@pytest.mark.sweep(default=60, full=1000)
+@pytest.mark.sweep(default=40, full=1000)
 @given(images())
 def test_encode_and_decode_are_a_bijection(image: im.Image) -> None:
     """checklist B1: decode(encode(x)) == x, and encoding again gives the same bytes."""
@@ -267,7 +267,7 @@ def test_encode_and_decode_are_a_bijection(image: im.Image) -> None:
     assert im.encode(decoded) == data
 
 
-@pytest.mark.sweep(default=150, full=5000)
+@pytest.mark.sweep(default=60, full=5000)
 @given(images(), st.data())
 def test_a_changed_byte_is_refused_or_another_image(image: im.Image, data: st.DataObject) -> None:
     """checklist B6: any byte changed means an error or another valid image, never the same one."""
@@ -284,7 +284,7 @@ def test_a_changed_byte_is_refused_or_another_image(image: im.Image, data: st.Da
         assert im.encode(other) == bytes(flipped)
 
 
-@pytest.mark.sweep(default=40, full=1000)
+@pytest.mark.sweep(default=25, full=1000)
 @given(images(), st.data())
 def test_truncated_or_extended_bytes_are_refused(image: im.Image, data: st.DataObject) -> None:
     """checklist B6."""

@@ -292,7 +292,7 @@ def check(case: Case, device: str, stages: bool) -> None:
         assert (out[-64:] == 99).all()
 
 
-@pytest.mark.sweep(default=8, full=200)
+@pytest.mark.sweep(default=5, full=200)
 @pytest.mark.parametrize("device", ["sample", "spyre", QUAD])
 @given(case=cases())
 def test_random_kernels(device: str, case: Case) -> None:

@@ -42,14 +42,14 @@ def comes_back(module: Module) -> None:
         assert print_module(again, is_generic, locations=True, names="source") == located
 
 
-@pytest.mark.sweep(default=25, full=1500)
+@pytest.mark.sweep(default=14, full=1500)
 @given(modules())
 def test_modules_come_back(module: Module) -> None:
     """ktir checklist 99."""
     comes_back(module)
 
 
-@pytest.mark.sweep(default=150, full=8000)
+@pytest.mark.sweep(default=80, full=8000)
 @given(attributes())
 def test_attributes_come_back(attribute: Attribute) -> None:
     module = Module.create(attributes={"a": attribute}, regions=(Region.of(()),))
@@ -57,7 +57,7 @@ def test_attributes_come_back(attribute: Attribute) -> None:
     assert parse(text, CONTEXT).attributes == DictAttr({"a": attribute}), text
 
 
-@pytest.mark.sweep(default=100, full=4000)
+@pytest.mark.sweep(default=60, full=4000)
 @given(types())
 def test_types_come_back(type: Type) -> None:
     module = Module.create(attributes={"a": TypeAttr(type)}, regions=(Region.of(()),))
@@ -106,7 +106,7 @@ def changed(data: st.DataObject, module: Module) -> Module:
     return frozen
 
 
-@pytest.mark.sweep(default=60, full=4000)
+@pytest.mark.sweep(default=40, full=4000)
 @given(st.data())
 def test_changed_programs_come_back(data: st.DataObject) -> None:
     """Every construct of the corpus with something changed in the IR: what still verifies comes back.
@@ -126,7 +126,7 @@ def test_changed_programs_come_back(data: st.DataObject) -> None:
     comes_back(module)
 
 
-@pytest.mark.sweep(default=60, full=1500)
+@pytest.mark.sweep(default=30, full=1500)
 @given(st.data())
 def test_layout_of_the_text_carries_no_meaning(data: st.DataObject) -> None:
     """Blanks, line breaks and comments between any two tokens, or nothing where two tokens stay two.

@@ -52,7 +52,7 @@ def legal(x: Any, key: Any) -> Any:
 
 
 @given(data=st.data())
-@pytest.mark.sweep(default=40, full=3_000)
+@pytest.mark.sweep(default=25, full=3_000)
 def test_reads_and_writes(data: st.DataObject) -> None:
     """The same index on a Tensor and on an array; Tensors made before a write keep their value."""
     shape = data.draw(SIZES)

@@ -59,7 +59,7 @@ def test_gathers_have_no_loop_over_positions(name: str) -> None:
     st.sampled_from(["none", "outer", "inner"]),
     st.integers(0, 2**16),
 )
-@pytest.mark.sweep(default=60, full=2000)
+@pytest.mark.sweep(default=40, full=2000)
 def test_forms_of_one_hot_sums_are_bit_equal(
     index: list[int], shift: int, turned: bool, negated: bool, extra: str, seed: int
 ) -> None:

@@ -114,7 +114,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 @given(arrays(), steps)
-@pytest.mark.sweep(default=100, full=2000)
+@pytest.mark.sweep(default=70, full=2000)
 def test_programs_equal_numpy_in_any_block_order(inputs: list[Any], program: list[Step]) -> None:
     """checklist 15, 22, 70: before and after planning, in any order of output blocks, from the cache or
     not.
@@ -132,7 +132,7 @@ def test_programs_equal_numpy_in_any_block_order(inputs: list[Any], program: lis
 
 
 @given(arrays(), steps)
-@pytest.mark.sweep(default=50, full=1000)
+@pytest.mark.sweep(default=35, full=1000)
 def test_realising_in_pieces_changes_nothing(inputs: list[Any], program: list[Step]) -> None:
     """checklist 53: values realised one by one, first to last or last to first, are those realised
     together.
@@ -147,7 +147,7 @@ def test_realising_in_pieces_changes_nothing(inputs: list[Any], program: list[St
 
 
 @given(arrays(), steps)
-@pytest.mark.sweep(default=30, full=500)
+@pytest.mark.sweep(default=20, full=500)
 def test_json_round_trip_runs_equally(inputs: list[Any], program: list[Step]) -> None:
     """The text form carries everything: the loaded schedule computes the same bytes from the same arrays."""
     got = run_program([Tensor(a) for a in inputs], program)

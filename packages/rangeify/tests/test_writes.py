@@ -340,7 +340,7 @@ def program(steps: list[Write], realise: str) -> tuple[list[Tensor], list[Model]
 
 
 @given(writes, st.sampled_from(["now", "forward", "backward", "together"]))
-@pytest.mark.sweep(default=150, full=2000)
+@pytest.mark.sweep(default=90, full=2000)
 def test_random_writes_equal_the_model(steps: list[Write], realise: str) -> None:
     """checklist 59: reads, views, writes through views, realised at any time and in any order."""
     tensors, models = program(steps, realise)
@@ -351,7 +351,7 @@ def test_random_writes_equal_the_model(steps: list[Write], realise: str) -> None
 
 
 @given(writes)
-@pytest.mark.sweep(default=50, full=1000)
+@pytest.mark.sweep(default=30, full=1000)
 def test_pure_schedules_of_writes_equal_the_model_in_any_block_order(steps: list[Write]) -> None:
     """checklist 51, 52, 70: one schedule of everything, blocks in random order."""
     tensors, models = program(steps, "never")

@@ -568,7 +568,7 @@ def test_wrong_runtime_and_stream(rt: Runtime, make_add: MakeAdd) -> None:
         rt.launch(plan, [rt.empty((4, 70), "float16") for _ in range(3)], bindings={"n": 1}, stream=stream)
 
 
-@pytest.mark.sweep(default=50, full=1000)
+@pytest.mark.sweep(default=25, full=1000)
 def test_overlap_changes_nothing(make_add: MakeAdd, cases: int) -> None:
     """runtime checklist R82, R85: random launch sequences give identical memory in all modes and with replicas."""
     import random

@@ -87,7 +87,7 @@ def maximum(
 # -- the worked example ------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(default=36, full=300)
+@pytest.mark.sweep(default=24, full=300)
 def test_any_order_and_any_depth(tmp_path: Path, cases: int) -> None:
     """dataflowir checklist X1, X15: exact for depths 1, 2 and 16, timed and in random orders, nothing left over."""
     for depth in (1, 2, 16):

@@ -182,7 +182,7 @@ def test_addresses_wrap_around(scalars: list[Any], numbers: list[int], start: An
         assert int(spread(found, 2)[row]) == wrap64(expected)
 
 
-@pytest.mark.sweep(default=150, full=2000)
+@pytest.mark.sweep(default=80, full=2000)
 def test_engine(cases: int) -> None:
     """Any valid image on the engine: a result or a fault of the simulator."""
     image, ex = zoo(), _module("engine_images")

@@ -24,7 +24,7 @@ def same(a: Any, b: Any) -> bool:
 SEEN: Counter[str] = Counter()
 
 
-@pytest.mark.sweep(default=60, full=500)
+@pytest.mark.sweep(default=36, full=500)
 @given(kernel=random_kernels())
 def test_ktir_level(kernel: RandomKernel) -> None:
     SEEN.update(["all", *kernel.features])
@@ -52,7 +52,7 @@ def test_the_kernels_have_what_they_should() -> None:
 FILES = ("global.mlir", "launch_spec.json")
 
 
-@pytest.mark.sweep(default=6, full=100)
+@pytest.mark.sweep(default=4, full=100)
 @pytest.mark.parametrize("device", ["sample", "spyre"])
 @given(kernel=random_kernels())
 def test_every_level_agrees(device: str, kernel: RandomKernel) -> None:

@@ -281,7 +281,7 @@ def integer_tree(rng: random.Random, dtype: DType, depth: int) -> UOp:
 
 
 @pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8], ids=lambda d: d.name)
-@pytest.mark.sweep(default=150, full=5_000)
+@pytest.mark.sweep(default=80, full=5_000)
 def test_integers_on_their_full_domain(dtype: DType, cases: int) -> None:
     """strong integers over all values, with overflow (uopgraph checklist 57, 61, 62)"""
     env = integer_env(dtype)
@@ -353,7 +353,7 @@ def float_tree(rng: random.Random, dtype: DType, depth: int) -> UOp:
 @pytest.mark.parametrize(
     "dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64], ids=lambda d: d.name
 )
-@pytest.mark.sweep(default=120, full=5_000)
+@pytest.mark.sweep(default=70, full=5_000)
 def test_floats_bit_for_bit(dtype: DType, cases: int) -> None:
     """nan, infinities, zeros, subnormals, the largest value and random bits"""
     values = float_values(dtype)
@@ -602,7 +602,7 @@ def test_weak_powers_of_any_size(base: int, power: int) -> None:
 @pytest.mark.parametrize(
     ("number", "rule"), RULES, ids=lambda v: v.location if isinstance(v, Rule) else str(v)
 )
-@pytest.mark.sweep(default=150, full=3000)
+@pytest.mark.sweep(default=80, full=3000)
 def test_every_rule_is_sound_and_fires(number: int, rule: Rule, cases: int) -> None:
     """the test fails when a rule was never fired"""
     env = sample_env()

@@ -96,7 +96,7 @@ def read(x: UOp) -> Any:
     return np.array(flat).reshape([int(s) for s in x.shape])
 
 
-@pytest.mark.sweep(default=120, full=1500)
+@pytest.mark.sweep(default=70, full=1500)
 def test_random_chains_against_numpy(cases: int) -> None:
     """uopgraph checklist 20."""
     for seed in range(cases):
@@ -208,7 +208,7 @@ def factorizations(n: int, rng: random.Random) -> list[int]:
     return out
 
 
-@pytest.mark.sweep(default=150, full=2000)
+@pytest.mark.sweep(default=90, full=2000)
 def test_reshape_round_trips(cases: int) -> None:
     """uopgraph checklist 66: flattening and splitting back simplifies to the ranges, through any other shape"""
     for seed in range(cases):
@@ -256,7 +256,7 @@ def test_valid_examples() -> None:
     assert simplify_index(r.valid(r < 10)) is r
 
 
-@pytest.mark.sweep(default=60, full=3000)
+@pytest.mark.sweep(default=40, full=3000)
 def test_gated_indices_keep_their_value(cases: int) -> None:
     """uopgraph checklist 61: V1 and V2, exhaustively"""
     for seed in range(cases):

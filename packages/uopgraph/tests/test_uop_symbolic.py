@@ -225,7 +225,7 @@ def check_sound(x: UOp, variables: list[UOp], rng: random.Random) -> None:
         assert tight[0] <= want <= tight[1], f"bounds of {infix(y)}: {want} is not in {tight}"
 
 
-@pytest.mark.sweep(default=400, full=20_000)
+@pytest.mark.sweep(default=200, full=20_000)
 def test_random_trees(cases: int) -> None:
     """uopgraph checklist 61, 62."""
     for seed in range(cases):
@@ -234,7 +234,7 @@ def test_random_trees(cases: int) -> None:
         check_sound(expression(rng, variables, rng.randint(1, 5)), variables, rng)
 
 
-@pytest.mark.sweep(default=400, full=20_000)
+@pytest.mark.sweep(default=200, full=20_000)
 def test_random_quotients(cases: int) -> None:
     """uopgraph checklist 61, 62."""
     for seed in range(cases):
@@ -251,7 +251,7 @@ def test_evaluate_follows_the_dtype() -> None:
     assert (a + 200).op is Ops.ADD
 
 
-@pytest.mark.sweep(default=150, full=5_000)
+@pytest.mark.sweep(default=80, full=5_000)
 def test_compiled_values_equal_interpreted_ones(cases: int) -> None:
     """``sym_infer`` and ``evaluate`` agree, and depth does not matter."""
     for seed in range(cases):
@@ -279,7 +279,7 @@ def test_compiled_values_equal_interpreted_ones(cases: int) -> None:
 EXTREMES = [2**31 - 1, 2**31, 2**63, 2**64 + 1, 2**100, 2**798, 2**799 - 1, 2**799, 2**820]
 
 
-@pytest.mark.sweep(default=200, full=10_000)
+@pytest.mark.sweep(default=100, full=10_000)
 def test_weak_integers_at_extreme_bounds(cases: int) -> None:
     """random weak integers up to and beyond the saturation of bounds"""
     for seed in range(cases):
