@@ -62,7 +62,7 @@ NONE = UNITS % (
     path("dram", "feed") + path("drain", "dram"),
 )
 
-FULL, ROW = (6, 40), (40,)
+FULL = (6, 40)
 F, R = "tensor<6x40xf16>", "tensor<40xf16>"
 WIDE = [
     f"%e = tensor.empty() : {F}",
@@ -74,23 +74,24 @@ SUM = [
 ]
 KERNELS = {
     "element-wise": (FULL, [f"%r = arith.addf %x, %x : {F}"]),
-    "column sums": (ROW, [*SUM, f"%r = arith.addf %s, %s : {R}"]),
+    "column sums": (
+        (1, 40),
+        [
+            *SUM,
+            f"%d = arith.addf %s, %s : {R}",
+            f"%r = tensor.expand_shape %d [[0, 1]] output_shape [1, 40] : {R} into tensor<1x40xf16>",
+        ],
+    ),
     "distances from column sums": (FULL, [*SUM, *WIDE, f"%r = arith.subf %x, %w : {F}"]),
 }
+"""What is stored for each block, and what makes %r of its %x."""
 
 
 def kernel(name: str) -> ktir.Module:
-    """%b = f(%a) of the whole tensor, twice in a loop over two blocks of it."""
+    """%b = f(%a), in a loop over two blocks."""
     shape, body = KERNELS[name]
-    whole = (12, 40) if shape == FULL else (2, 40)
-    out = tile(
-        "bt", "bv", "%t * 6, 0" if shape == FULL else "%t, 0", whole, shape if shape == FULL else (1, 40)
-    )
-    after = (
-        []
-        if shape == FULL
-        else [f"%q = tensor.expand_shape %r [[0, 1]] output_shape [1, 40] : {R} into tensor<1x40xf16>"]
-    )
+    rows, columns = shape
+    whole = (2 * rows, columns)
     module = ktir.parse(
         function(
             "%a: index, %b: index",
@@ -100,11 +101,10 @@ def kernel(name: str) -> ktir.Module:
                 view("bv", "b", whole),
                 "scf.for %t = %c0 to %c2 step %c1 {",
                 tile("at", "av", "%t * 6, 0", (12, 40), FULL),
-                out,
+                tile("bt", "bv", f"%t * {rows}, 0", whole, shape),
                 load("x", "at", FULL),
                 *body,
-                *after,
-                store("q" if after else "r", "bt", shape if shape == FULL else (1, 40)),
+                store("r", "bt", shape),
                 "}",
             ],
             [1],

@@ -251,12 +251,8 @@ class _Widening:
             case arith.IndexCast() if op.operands[0] in self.twins:
                 self._replace(op, self.twins[op.operands[0]])
                 return []
-            case arith.IndexCastUI() if op.operands[0] in self.twins:
-                found, value = self._unsigned(op.operands[0], op.location)
-                self._replace(op, value)
-                return found
-            case arith.IndexCastUI() if 1 < _width(op.operands[0]) < 32:
-                cast = self._leaf(op.operands[0], op.location)
+            case arith.IndexCastUI() if op.operands[0] in self.twins or 1 < _width(op.operands[0]) < 32:
+                cast = self._known(op.operands[0], op.location)
                 found, value = self._unsigned(op.operands[0], op.location)
                 self._replace(op, value)
                 return [*cast, *found]
@@ -266,7 +262,11 @@ class _Widening:
                 self.twins[op.results[0]] = value
                 return [op, *found]
             case _ if isinstance(op, SHIFTS) and isinstance(op.results[0].type, IndexType):
-                return self._shift(op, op.operands[0], op.location) or [op]
+                shifted = self._shift(op, op.operands[0])
+                if not shifted:
+                    return [op]
+                self._replace(op, shifted[-1].results[0])
+                return shifted
             case arith.CmpI() if all(value in self.twins for value in op.operands):
                 return [op.replace(operands=[self.twins[value] for value in op.operands])]
             case _:
@@ -279,17 +279,15 @@ class _Widening:
         if value in self.naturals:
             self.naturals.update(op.results)
 
-    def _shift(self, op: Operation, value: Value, location: Location) -> list[Operation] | None:
-        """A shift of an index value by a constant, replacing the result of `op`; None for other shifts."""
+    def _shift(self, op: Operation, value: Value) -> list[Operation]:
+        """What a shift by a constant makes of an index value, its result last; nothing for others."""
         distance = self.constants.get(op.operands[1], -1)
         if not 0 <= distance < 63:
-            return None
+            return []
         kinds: dict[type[Operation], type[Operation]]
         kinds = {arith.ShLI: arith.MulI, arith.ShRSI: arith.FloorDivSI, arith.ShRUI: arith.DivUI}
         factor = self._number(1 << distance)
-        new = self._emit(kinds[type(op)], [value, factor.result], location)
-        self._replace(op, new.results[0])
-        return [factor, new]
+        return [factor, self._emit(kinds[type(op)], [value, factor.result], op.location)]
 
     def _twin(self, op: Operation) -> list[Operation] | None:
         """Operations that compute the index value of a number."""
@@ -304,18 +302,13 @@ class _Widening:
             case arith.IndexCast() | arith.IndexCastUI() if isinstance(operands[0].type, IndexType):
                 self.twins[result] = operands[0]
                 return []
-            case arith.ExtSI() if operands[0] in self.twins:
+            case arith.ExtSI() if operands[0].type != I1:
+                cast = self._known(operands[0], op.location)
                 self.twins[result] = self.twins[operands[0]]
-                return []
-            case arith.ExtUI() if operands[0] in self.twins:
+                return cast
+            case arith.ExtUI() if operands[0].type != I1:
+                cast = self._known(operands[0], op.location)
                 found, self.twins[result] = self._unsigned(operands[0], op.location)
-                return found
-            case arith.ExtSI() | arith.ExtUI() if _width(operands[0]) > 1:
-                cast = self._leaf(operands[0], op.location)
-                if isinstance(op, arith.ExtSI):
-                    found, self.twins[result] = [], self.twins[operands[0]]
-                else:
-                    found, self.twins[result] = self._unsigned(operands[0], op.location)
                 return [*cast, *found]
             case _ if isinstance(op, (*UNSIGNED, *SHIFTS)) and all(value in self.twins for value in operands):
                 return self._unsigned_or_shift(op)
@@ -348,15 +341,13 @@ class _Widening:
             ]
             found, values = [made for ops, _ in parts for made in ops], [value for _, value in parts]
         if isinstance(op, SHIFTS):
-            shifted = self._shift(op, values[0], op.location)
-            if shifted is None:
+            shifted = self._shift(op, values[0])
+            if not shifted:
                 return self._leaf(result, op.location)
-            value = self.replaced.pop(result)
             found += shifted
         else:
-            twin = self._emit(op.__class__, values, op.location)
-            found.append(twin)
-            value = twin.results[0]
+            found.append(self._emit(op.__class__, values, op.location))
+        value: Value = found[-1].results[0]
         if _width(result) < 64 and not self._keeps_sign(op):
             signed, value = self._with_sign(value, _width(result), op.location)
             found += signed
@@ -377,6 +368,10 @@ class _Widening:
                 return self.constants[right] > 0
             case _:
                 return True  # counts do not wrap
+
+    def _known(self, value: Value, location: Location) -> list[Operation]:
+        """What makes the index value of a number that has none yet."""
+        return [] if value in self.twins else self._leaf(value, location)
 
     def _leaf(self, value: Value, location: Location) -> list[Operation]:
         cast = self._emit(arith.IndexCast, [value], location)
